@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import code_pb2, error_details_pb2
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
 DOMAIN = "drumline.dev"
@@ -54,7 +54,7 @@ class DrumlineError(Exception):
     seconds, or None when trying again does not help by itself.
     """
 
-    code: ClassVar[int] = code_pb2.INTERNAL
+    code: ClassVar[grpc.StatusCode] = grpc.StatusCode.INTERNAL
     default_reason: ClassVar[str] = "INTERNAL"
 
     def __init__(
@@ -77,83 +77,87 @@ class DrumlineError(Exception):
 class InvalidArgumentError(DrumlineError):
     """The request is wrong in itself; sending it again cannot help."""
 
-    code = code_pb2.INVALID_ARGUMENT
+    code = grpc.StatusCode.INVALID_ARGUMENT
     default_reason = "INVALID"
 
     @classmethod
-    def of(cls, violations: Sequence[Violation], *, reason: str | None = None) -> "InvalidArgumentError":
+    def of(
+        cls, violations: Sequence[Violation], *, reason: str | None = None
+    ) -> "InvalidArgumentError":
         """Make one out of at least one violation; the sentence names them all."""
-        said = "; ".join(f"{v.field}: {v.description}" if v.field else v.description for v in violations)
+        said = "; ".join(
+            f"{v.field}: {v.description}" if v.field else v.description for v in violations
+        )
         return cls(said, reason=reason, violations=violations)
 
 
 class UnauthenticatedError(DrumlineError):
     """The caller has shown no identity."""
 
-    code = code_pb2.UNAUTHENTICATED
+    code = grpc.StatusCode.UNAUTHENTICATED
     default_reason = "UNAUTHENTICATED"
 
 
 class PermissionDeniedError(DrumlineError):
     """The caller is known and may not do this."""
 
-    code = code_pb2.PERMISSION_DENIED
+    code = grpc.StatusCode.PERMISSION_DENIED
     default_reason = "PERMISSION_DENIED"
 
 
 class NotFoundError(DrumlineError):
     """What the request names is not there."""
 
-    code = code_pb2.NOT_FOUND
+    code = grpc.StatusCode.NOT_FOUND
     default_reason = "NOT_FOUND"
 
 
 class AlreadyExistsError(DrumlineError):
     """An object of this name is there already."""
 
-    code = code_pb2.ALREADY_EXISTS
+    code = grpc.StatusCode.ALREADY_EXISTS
     default_reason = "ALREADY_EXISTS"
 
 
 class ConflictError(DrumlineError):
     """What the decision was made on has changed: read again, then decide."""
 
-    code = code_pb2.ABORTED
+    code = grpc.StatusCode.ABORTED
     default_reason = "CONFLICT"
 
 
 class FailedPreconditionError(DrumlineError):
     """Something else has to change first."""
 
-    code = code_pb2.FAILED_PRECONDITION
+    code = grpc.StatusCode.FAILED_PRECONDITION
     default_reason = "FAILED_PRECONDITION"
 
 
 class OutOfRangeError(DrumlineError):
     """A version that is no longer known, or a page that is no longer there."""
 
-    code = code_pb2.OUT_OF_RANGE
+    code = grpc.StatusCode.OUT_OF_RANGE
     default_reason = "COMPACTED"
 
 
 class ResourceExhaustedError(DrumlineError):
     """A limit is reached."""
 
-    code = code_pb2.RESOURCE_EXHAUSTED
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
     default_reason = "RESOURCE_EXHAUSTED"
 
 
 class UnavailableError(DrumlineError):
     """The peer, or what it depends on, does not answer now."""
 
-    code = code_pb2.UNAVAILABLE
+    code = grpc.StatusCode.UNAVAILABLE
     default_reason = "UNAVAILABLE"
 
 
 class DeadlineExceededError(DrumlineError):
     """No answer by the deadline; the outcome is not known."""
 
-    code = code_pb2.DEADLINE_EXCEEDED
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
     default_reason = "DEADLINE_EXCEEDED"
 
 
@@ -162,7 +166,7 @@ class InternalError(DrumlineError):
 
 
 _BY_CODE: dict[int, type[DrumlineError]] = {
-    kind.code: kind
+    kind.code.value[0]: kind
     for kind in (
         InvalidArgumentError,
         UnauthenticatedError,
@@ -182,19 +186,19 @@ _BY_CODE: dict[int, type[DrumlineError]] = {
 
 def to_status(error: DrumlineError) -> Status:
     """Give the error's form on the wire."""
-    status = Status(code=error.code, message=error.message)
+    status = Status(code=error.code.value[0], message=error.message)
     status.details.add().Pack(
-        error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
+        ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
     )
     if error.violations and isinstance(error, InvalidArgumentError):
-        bad_request = error_details_pb2.BadRequest()
+        bad_request = BadRequest()
         for violation in error.violations:
             bad_request.field_violations.add(
                 field=violation.field, description=violation.description
             )
         status.details.add().Pack(bad_request)
     elif error.violations:
-        failure = error_details_pb2.PreconditionFailure()
+        failure = PreconditionFailure()
         for violation in error.violations:
             failure.violations.add(
                 type=error.reason, subject=violation.field, description=violation.description
@@ -203,7 +207,7 @@ def to_status(error: DrumlineError) -> Status:
     if error.retry_after is not None:
         delay = Duration()
         delay.FromNanoseconds(int(error.retry_after * 1e9))
-        status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+        status.details.add().Pack(RetryInfo(retry_delay=delay))
     return status
 
 
@@ -214,20 +218,20 @@ def from_status(status: Status) -> DrumlineError:
     violations: list[Violation] = []
     retry_after: float | None = None
     for detail in status.details:
-        if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
-            info = error_details_pb2.ErrorInfo()
+        if detail.Is(ErrorInfo.DESCRIPTOR):
+            info = ErrorInfo()
             detail.Unpack(info)
             reason, metadata = info.reason, dict(info.metadata)
-        elif detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-            bad_request = error_details_pb2.BadRequest()
+        elif detail.Is(BadRequest.DESCRIPTOR):
+            bad_request = BadRequest()
             detail.Unpack(bad_request)
             violations += [Violation(v.field, v.description) for v in bad_request.field_violations]
-        elif detail.Is(error_details_pb2.PreconditionFailure.DESCRIPTOR):
-            failure = error_details_pb2.PreconditionFailure()
+        elif detail.Is(PreconditionFailure.DESCRIPTOR):
+            failure = PreconditionFailure()
             detail.Unpack(failure)
             violations += [Violation(v.subject, v.description) for v in failure.violations]
-        elif detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
-            retry = error_details_pb2.RetryInfo()
+        elif detail.Is(RetryInfo.DESCRIPTOR):
+            retry = RetryInfo()
             detail.Unpack(retry)
             retry_after = retry.retry_delay.ToNanoseconds() / 1e9
     kind = _BY_CODE.get(status.code, InternalError)
@@ -242,7 +246,11 @@ def from_status(status: Status) -> DrumlineError:
 
 def from_rpc_error(error: grpc.RpcError) -> DrumlineError:
     """Give the error that a failed call means; without details, by its code alone."""
-    metadata = error.trailing_metadata() or () if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else ()
+    metadata = (
+        error.trailing_metadata() or ()
+        if isinstance(error, grpc.Call | grpc.aio.AioRpcError)
+        else ()
+    )
     for key, value in metadata:
         if key == _STATUS_DETAILS_KEY and isinstance(value, bytes):
             return from_status(Status.FromString(value))

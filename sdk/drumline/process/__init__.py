@@ -1,0 +1,1 @@
+"""What every process of Drumline shares, so that all start, serve, log and end alike."""

@@ -1,0 +1,243 @@
+"""gRPC at the edge: servers, handlers and channels, alike in every process.
+
+A service is an object with one method for each RPC of its contract, looked up by
+name when the handlers are made, so that a missing one stops the start:
+
+* unary: ``async def Name(self, request, call) -> response``
+* server streaming: ``def Name(self, request, call) -> AsyncIterator[response]``
+* both streaming: ``def Name(self, requests, call) -> AsyncIterator[response]``
+
+A response is a message, or its bytes where a service passes on what it holds
+encoded. Errors of `drumline.model.errors` reach the caller with their details;
+any other exception is logged whole and reaches it as INTERNAL without details.
+"""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from drumline.model.errors import DrumlineError, InternalError, to_status
+from drumline.process import clock, logs
+from drumline.process.peer import Peer, peer_of
+from drumline.process.tls import TlsFiles, channel_credentials, server_credentials
+from google.protobuf import message_factory
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+
+_log = logs.get(__name__)
+
+# A message is read up to this size on every side; contracts bound the number of
+# items, and this bounds the rest.
+MAX_MESSAGE_BYTES = 64 << 20
+
+# Both ends ping an idle connection, so that a silent peer is noticed; servers
+# allow clients of any language to ping this often (docs/clients.md).
+KEEPALIVE_MILLISECONDS = 10_000
+_MIN_PING_MILLISECONDS = 5_000
+
+_COMMON_OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MILLISECONDS),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+_SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *_COMMON_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MILLISECONDS),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", 10_000),
+    ("grpc.server.max_pending_requests", 20_000),
+    ("grpc.server.max_pending_requests_hard_limit", 40_000),
+)
+_CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *_COMMON_OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a method may want to know of the call beside the request."""
+
+    peer: Peer
+    context: Any
+
+    @property
+    def address(self) -> str:
+        """Where the caller is connected from."""
+        return str(self.context.peer()).replace("%5B", "[").replace("%5D", "]")
+
+    def time_remaining(self) -> float | None:
+        """Seconds until the caller's deadline; None without one."""
+        remaining: float | None = self.context.time_remaining()
+        return remaining
+
+
+def raise_file_limit() -> None:
+    """Let the process hold as many connections as the system allows it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def server(tls: TlsFiles, address: str) -> tuple[grpc.aio.Server, int]:
+    """Make a server with mutual TLS on HOST:PORT; give it and its port (0 asks for a free one)."""
+    made = grpc.aio.server(options=_SERVER_OPTIONS)
+    try:
+        port = made.add_secure_port(address, server_credentials(tls))
+    except RuntimeError as error:
+        raise OSError(
+            f"cannot listen on {address}: is the address in use, or not this host's?"
+        ) from error
+    return made, port
+
+
+def channel(
+    address: str, tls: TlsFiles, options: Iterable[tuple[str, Any]] = ()
+) -> grpc.aio.Channel:
+    """Make a channel with mutual TLS to HOST:PORT. It connects when it is first used."""
+    return grpc.aio.secure_channel(
+        address, channel_credentials(tls), options=[*_CHANNEL_OPTIONS, *options]
+    )
+
+
+class Endpoints:
+    """A peer that is a list of addresses: one channel at a time, the next one after a failure."""
+
+    def __init__(self, addresses: Sequence[str], tls: TlsFiles) -> None:
+        self._addresses = tuple(addresses)
+        self._tls = tls
+        self._turn = 0
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def address(self) -> str:
+        """The address in use."""
+        return self._addresses[self._turn % len(self._addresses)]
+
+    def channel(self) -> grpc.aio.Channel:
+        """Give the channel in use, made when first asked for."""
+        if self._channel is None:
+            self._channel = channel(self.address, self._tls)
+        return self._channel
+
+    async def rotate(self) -> None:
+        """Drop the channel; the next one goes to the next address."""
+        dropped, self._channel = self._channel, None
+        self._turn += 1
+        if dropped is not None:
+            await dropped.close()
+
+    async def close(self) -> None:
+        """Close the channel."""
+        dropped, self._channel = self._channel, None
+        if dropped is not None:
+            await dropped.close()
+
+
+def handlers(descriptor: ServiceDescriptor, service: object) -> grpc.GenericRpcHandler:
+    """Make the handlers of `service` for the contract `descriptor`."""
+    made: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+    for method in descriptor.methods:
+        implementation = getattr(service, method.name)
+        request_class = message_factory.GetMessageClass(method.input_type)
+        arguments: dict[str, Any] = {
+            "request_deserializer": request_class.FromString,
+            "response_serializer": _serialize,
+        }
+        if method.server_streaming and method.client_streaming:
+            made[method.name] = grpc.stream_stream_rpc_method_handler(
+                _streaming(method, implementation), **arguments
+            )
+        elif method.server_streaming:
+            made[method.name] = grpc.unary_stream_rpc_method_handler(
+                _streaming(method, implementation), **arguments
+            )
+        else:
+            made[method.name] = grpc.unary_unary_rpc_method_handler(
+                _unary(method, implementation), **arguments
+            )
+    return grpc.method_handlers_generic_handler(descriptor.full_name, made)
+
+
+def _serialize(response: Message | bytes) -> bytes:
+    return response if isinstance(response, bytes) else response.SerializeToString()
+
+
+def _unary(method: MethodDescriptor, implementation: Callable[[Any, Call], Awaitable[Any]]) -> Any:
+    name = f"{method.containing_service.full_name}/{method.name}"
+
+    async def handle(request: Any, context: Any) -> Any:
+        started = clock.monotonic()
+        peer = None
+        failure: DrumlineError | None = None
+        try:
+            peer = peer_of(context)
+            return await implementation(request, Call(peer, context))
+        except DrumlineError as error:
+            failure = error
+        except Exception as error:
+            failure = _fault(name, error)
+        finally:
+            _log_request(name, peer, failure, started)
+        return await _abort(context, failure)
+
+    return handle
+
+
+def _streaming(
+    method: MethodDescriptor, implementation: Callable[[Any, Call], AsyncIterator[Any]]
+) -> Any:
+    name = f"{method.containing_service.full_name}/{method.name}"
+
+    async def handle(request: Any, context: Any) -> None:
+        started = clock.monotonic()
+        peer = None
+        failure: DrumlineError | None = None
+        try:
+            peer = peer_of(context)
+            async for response in implementation(request, Call(peer, context)):
+                await context.write(response)
+            return
+        except DrumlineError as error:
+            failure = error
+        except (asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            raise
+        except Exception as error:
+            failure = _fault(name, error)
+        finally:
+            _log_request(name, peer, failure, started)
+        await _abort(context, failure)
+
+    return handle
+
+
+def _fault(name: str, error: Exception) -> DrumlineError:
+    _log.error("request_fault", method=name, exc_info=error)
+    return InternalError(f"{name} failed by a fault of the server; its log says more")
+
+
+async def _abort(context: Any, failure: DrumlineError) -> None:
+    details = to_status(failure).SerializeToString()
+    await context.abort(failure.code, failure.message, (("grpc-status-details-bin", details),))
+
+
+def _log_request(
+    name: str, peer: Peer | None, failure: DrumlineError | None, started: float
+) -> None:
+    _log.info(
+        "request",
+        method=name,
+        peer=peer.identity if peer else None,
+        reason=failure.reason if failure else "OK",
+        milliseconds=round((clock.monotonic() - started) * 1000, 2),
+    )
