@@ -218,21 +218,13 @@ def from_status(status: Status) -> DrumlineError:
     violations: list[Violation] = []
     retry_after: float | None = None
     for detail in status.details:
-        if detail.Is(ErrorInfo.DESCRIPTOR):
-            info = ErrorInfo()
-            detail.Unpack(info)
+        if detail.Unpack(info := error_details_pb2.ErrorInfo()):
             reason, metadata = info.reason, dict(info.metadata)
-        elif detail.Is(BadRequest.DESCRIPTOR):
-            bad_request = BadRequest()
-            detail.Unpack(bad_request)
+        elif detail.Unpack(bad_request := error_details_pb2.BadRequest()):
             violations += [Violation(v.field, v.description) for v in bad_request.field_violations]
-        elif detail.Is(PreconditionFailure.DESCRIPTOR):
-            failure = PreconditionFailure()
-            detail.Unpack(failure)
+        elif detail.Unpack(failure := error_details_pb2.PreconditionFailure()):
             violations += [Violation(v.subject, v.description) for v in failure.violations]
-        elif detail.Is(RetryInfo.DESCRIPTOR):
-            retry = RetryInfo()
-            detail.Unpack(retry)
+        elif detail.Unpack(retry := error_details_pb2.RetryInfo()):
             retry_after = retry.retry_delay.ToNanoseconds() / 1e9
     kind = _BY_CODE.get(status.code, InternalError)
     return kind(
