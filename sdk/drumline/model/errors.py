@@ -217,14 +217,16 @@ def from_status(status: Status) -> DrumlineError:
     metadata: dict[str, str] = {}
     violations: list[Violation] = []
     retry_after: float | None = None
+    info, bad_request = ErrorInfo(), BadRequest()
+    failure, retry = PreconditionFailure(), RetryInfo()
     for detail in status.details:
-        if detail.Unpack(info := error_details_pb2.ErrorInfo()):
+        if detail.Unpack(info):
             reason, metadata = info.reason, dict(info.metadata)
-        elif detail.Unpack(bad_request := error_details_pb2.BadRequest()):
+        elif detail.Unpack(bad_request):
             violations += [Violation(v.field, v.description) for v in bad_request.field_violations]
-        elif detail.Unpack(failure := error_details_pb2.PreconditionFailure()):
+        elif detail.Unpack(failure):
             violations += [Violation(v.subject, v.description) for v in failure.violations]
-        elif detail.Unpack(retry := error_details_pb2.RetryInfo()):
+        elif detail.Unpack(retry):
             retry_after = retry.retry_delay.ToNanoseconds() / 1e9
     kind = _BY_CODE.get(status.code, InternalError)
     return kind(
