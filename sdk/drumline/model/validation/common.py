@@ -77,14 +77,15 @@ def labels_map(
 
 def annotations_map(annotations: Mapping[str, str], path: str) -> list[Violation]:
     """Check annotations: keys, and the bytes of all keys and values."""
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    size = 0
+    found: list[Violation] = []
+    for key, value in annotations.items():
+        size += byte_size(key) + byte_size(value)
+        if not LABEL_KEY.fullmatch(key):
+            found.append(Violation(entry(path, key), f"the key {_KEY_RULE}"))
     if size > MAXIMUM_ANNOTATION_BYTES:
-        return [too_large(path, size, MAXIMUM_ANNOTATION_BYTES)]
-    return [
-        Violation(entry(path, key), f"the key {_KEY_RULE}")
-        for key in annotations
-        if not LABEL_KEY.fullmatch(key)
-    ]
+        found.append(too_large(path, size, MAXIMUM_ANNOTATION_BYTES))
+    return found
 
 
 def label_key(key: str, path: str) -> list[Violation]:
@@ -231,6 +232,11 @@ def entry(path: str, key: str) -> str:
 def shown(text: str) -> str:
     """Quote a text for a message, shortened and with nothing unprintable in it."""
     return repr(text if len(text) <= 80 else text[:40] + "…")
+
+
+def byte_size(text: str) -> int:
+    """Count the bytes of a text as it is sent."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def too_many(path: str, count: int, maximum: int) -> Violation:

@@ -36,6 +36,7 @@ from drumline.model.validation.common import (
     LEAVE_OUT,
     annotations_map,
     bounded,
+    byte_size,
     entry,
     label_key,
     label_value,
@@ -161,14 +162,18 @@ def _containers(spec: PodSpec, path: str) -> list[Violation]:
                     f"{at}.name", f"{shown(container.name)} is the name of containers[{first}]"
                 )
             )
-    if count > 1:
-        total = amounts.to_proto(amounts.pod_request(spec)) if not found else None
-        if total is not None:
-            found += [
-                Violation(f"{path}.containers", f"the sum over containers of {v.field}")
-                for v in resources(total, "requests")
-            ]
+    if count > 1 and not found:
+        found += _sum(spec, f"{path}.containers")
     return found
+
+
+def _sum(spec: PodSpec, path: str) -> list[Violation]:
+    """Check what the pod would be charged, which is an amount like any other."""
+    total = amounts.to_proto(amounts.pod_request(spec))
+    return [
+        Violation(path, f"the sum of {violation.field} {violation.description}")
+        for violation in resources(total, "requests")
+    ]
 
 
 def _container(container: Container, path: str) -> list[Violation]:
@@ -201,9 +206,13 @@ def _strings(command: Sequence[str], arguments: Sequence[str], path: str) -> lis
     if count > MAXIMUM_ARGUMENTS:
         text = f"has, with args, {count} strings, at most {MAXIMUM_ARGUMENTS} are allowed"
         return [Violation(f"{path}.command", text)]
-    size = _size("".join([*command, *arguments])) + count
+    together = "".join(command) + "".join(arguments)
+    # Each string counts with the byte that ends it, as the kernel counts.
+    size = byte_size(together) + count
     if size > MAXIMUM_STRINGS_BYTES:
         return [too_large(f"{path}.command", size, MAXIMUM_STRINGS_BYTES)]
+    if "\0" not in together:
+        return []
     return [
         Violation(f"{path}.{field}[{index}]", "must not contain a NUL")
         for field, strings in (("command", command), ("args", arguments))
@@ -220,7 +229,7 @@ def _environment(container: Container, path: str) -> list[Violation]:
     size = 0
     for index, variable in enumerate(env):
         key, value = variable.name, variable.value
-        size += _size(key) + _size(value) + 2
+        size += byte_size(key) + byte_size(value) + 2  # '=' and the byte that ends it
         if not key:
             found.append(Violation(f"{path}[{index}].name", "is required"))
         elif "=" in key or "\0" in key:
@@ -237,12 +246,8 @@ def _working_directory(directory: str, path: str) -> list[Violation]:
     if not directory.startswith("/") or "\0" in directory:
         text = f"must be an absolute path without NUL, not {shown(directory)}"
         return [Violation(path, text)]
-    size = _size(directory)
+    size = byte_size(directory)
     return [too_large(path, size, MAXIMUM_PATH_BYTES)] if size > MAXIMUM_PATH_BYTES else []
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
 
 
 def _tolerations(tolerations: Sequence[Toleration], path: str) -> list[Violation]:
