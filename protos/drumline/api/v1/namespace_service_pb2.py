@@ -27,7 +27,7 @@ from drumline.api.v1 import resources_pb2 as drumline_dot_api_dot_v1_dot_resourc
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'drumline/api/v1/namespace_service.proto\x12\x0f\x64rumline.api.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1f\x64rumline/api/v1/resources.proto\x1a\x17google/rpc/status.proto\"j\n\tNamespace\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.drumline.api.v1.ObjectMeta\x12.\n\x05usage\x18\x02 \x01(\x0b\x32\x1f.drumline.api.v1.NamespaceUsage\"T\n\x0eNamespaceUsage\x12\x13\n\x0bstored_pods\x18\x01 \x01(\x03\x12-\n\trequested\x18\x02 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\"I\n\x17\x43reateNamespacesRequest\x12.\n\nnamespaces\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Namespace\"M\n\x18\x43reateNamespacesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .drumline.api.v1.NamespaceResult\"d\n\x0fNamespaceResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12-\n\tnamespace\x18\x02 \x01(\x0b\x32\x1a.drumline.api.v1.Namespace\"A\n\x13GetNamespaceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1c\n\x14min_resource_version\x18\x02 \x01(\t\"E\n\x14GetNamespaceResponse\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.drumline.api.v1.Namespace\"\\\n\x15ListNamespacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x1c\n\x14min_resource_version\x18\x03 \x01(\t\"{\n\x16ListNamespacesResponse\x12.\n\nnamespaces\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Namespace\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"(\n\x17\x44\x65leteNamespacesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"M\n\x18\x44\x65leteNamespacesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .drumline.api.v1.NamespaceResult2\xa4\x03\n\x10NamespaceService\x12g\n\x10\x43reateNamespaces\x12(.drumline.api.v1.CreateNamespacesRequest\x1a).drumline.api.v1.CreateNamespacesResponse\x12[\n\x0cGetNamespace\x12$.drumline.api.v1.GetNamespaceRequest\x1a%.drumline.api.v1.GetNamespaceResponse\x12\x61\n\x0eListNamespaces\x12&.drumline.api.v1.ListNamespacesRequest\x1a\'.drumline.api.v1.ListNamespacesResponse\x12g\n\x10\x44\x65leteNamespaces\x12(.drumline.api.v1.DeleteNamespacesRequest\x1a).drumline.api.v1.DeleteNamespacesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'drumline/api/v1/namespace_service.proto\x12\x0f\x64rumline.api.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1f\x64rumline/api/v1/resources.proto\x1a\x17google/rpc/status.proto\"j\n\tNamespace\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.drumline.api.v1.ObjectMeta\x12.\n\x05usage\x18\x02 \x01(\x0b\x32\x1f.drumline.api.v1.NamespaceUsage\"T\n\x0eNamespaceUsage\x12\x13\n\x0bstored_pods\x18\x01 \x01(\x03\x12-\n\trequested\x18\x02 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\"I\n\x17\x43reateNamespacesRequest\x12.\n\nnamespaces\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Namespace\"g\n\x18\x43reateNamespacesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .drumline.api.v1.NamespaceResult\x12\x18\n\x10resource_version\x18\x02 \x01(\t\"d\n\x0fNamespaceResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12-\n\tnamespace\x18\x02 \x01(\x0b\x32\x1a.drumline.api.v1.Namespace\"A\n\x13GetNamespaceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1c\n\x14min_resource_version\x18\x02 \x01(\t\"E\n\x14GetNamespaceResponse\x12-\n\tnamespace\x18\x01 \x01(\x0b\x32\x1a.drumline.api.v1.Namespace\"\\\n\x15ListNamespacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x1c\n\x14min_resource_version\x18\x03 \x01(\t\"{\n\x16ListNamespacesResponse\x12.\n\nnamespaces\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Namespace\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"(\n\x17\x44\x65leteNamespacesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"g\n\x18\x44\x65leteNamespacesResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .drumline.api.v1.NamespaceResult\x12\x18\n\x10resource_version\x18\x02 \x01(\t2\xa4\x03\n\x10NamespaceService\x12g\n\x10\x43reateNamespaces\x12(.drumline.api.v1.CreateNamespacesRequest\x1a).drumline.api.v1.CreateNamespacesResponse\x12[\n\x0cGetNamespace\x12$.drumline.api.v1.GetNamespaceRequest\x1a%.drumline.api.v1.GetNamespaceResponse\x12\x61\n\x0eListNamespaces\x12&.drumline.api.v1.ListNamespacesRequest\x1a\'.drumline.api.v1.ListNamespacesResponse\x12g\n\x10\x44\x65leteNamespaces\x12(.drumline.api.v1.DeleteNamespacesRequest\x1a).drumline.api.v1.DeleteNamespacesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,21 +41,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATENAMESPACESREQUEST']._serialized_start=344
   _globals['_CREATENAMESPACESREQUEST']._serialized_end=417
   _globals['_CREATENAMESPACESRESPONSE']._serialized_start=419
-  _globals['_CREATENAMESPACESRESPONSE']._serialized_end=496
-  _globals['_NAMESPACERESULT']._serialized_start=498
-  _globals['_NAMESPACERESULT']._serialized_end=598
-  _globals['_GETNAMESPACEREQUEST']._serialized_start=600
-  _globals['_GETNAMESPACEREQUEST']._serialized_end=665
-  _globals['_GETNAMESPACERESPONSE']._serialized_start=667
-  _globals['_GETNAMESPACERESPONSE']._serialized_end=736
-  _globals['_LISTNAMESPACESREQUEST']._serialized_start=738
-  _globals['_LISTNAMESPACESREQUEST']._serialized_end=830
-  _globals['_LISTNAMESPACESRESPONSE']._serialized_start=832
-  _globals['_LISTNAMESPACESRESPONSE']._serialized_end=955
-  _globals['_DELETENAMESPACESREQUEST']._serialized_start=957
-  _globals['_DELETENAMESPACESREQUEST']._serialized_end=997
-  _globals['_DELETENAMESPACESRESPONSE']._serialized_start=999
-  _globals['_DELETENAMESPACESRESPONSE']._serialized_end=1076
-  _globals['_NAMESPACESERVICE']._serialized_start=1079
-  _globals['_NAMESPACESERVICE']._serialized_end=1499
+  _globals['_CREATENAMESPACESRESPONSE']._serialized_end=522
+  _globals['_NAMESPACERESULT']._serialized_start=524
+  _globals['_NAMESPACERESULT']._serialized_end=624
+  _globals['_GETNAMESPACEREQUEST']._serialized_start=626
+  _globals['_GETNAMESPACEREQUEST']._serialized_end=691
+  _globals['_GETNAMESPACERESPONSE']._serialized_start=693
+  _globals['_GETNAMESPACERESPONSE']._serialized_end=762
+  _globals['_LISTNAMESPACESREQUEST']._serialized_start=764
+  _globals['_LISTNAMESPACESREQUEST']._serialized_end=856
+  _globals['_LISTNAMESPACESRESPONSE']._serialized_start=858
+  _globals['_LISTNAMESPACESRESPONSE']._serialized_end=981
+  _globals['_DELETENAMESPACESREQUEST']._serialized_start=983
+  _globals['_DELETENAMESPACESREQUEST']._serialized_end=1023
+  _globals['_DELETENAMESPACESRESPONSE']._serialized_start=1025
+  _globals['_DELETENAMESPACESRESPONSE']._serialized_end=1128
+  _globals['_NAMESPACESERVICE']._serialized_start=1131
+  _globals['_NAMESPACESERVICE']._serialized_end=1551
 # @@protoc_insertion_point(module_scope)

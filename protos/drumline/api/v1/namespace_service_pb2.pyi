@@ -110,6 +110,11 @@ class CreateNamespacesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
+    RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
+    resource_version: _builtins.str
+    """Version at which all of it holds: a read that asks for nothing older sees what
+    was changed and what is gone. Empty when nothing was.
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamespaceResult]:
         """In the order of the request."""
@@ -118,10 +123,11 @@ class CreateNamespacesResponse(_message.Message):
         self,
         *,
         results: _abc.Iterable[Global___NamespaceResult] | None = ...,
+        resource_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource_version", b"resource_version", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -300,6 +306,11 @@ class DeleteNamespacesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
+    RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
+    resource_version: _builtins.str
+    """Version at which all of it holds: a read that asks for nothing older sees what
+    was changed and what is gone. Empty when nothing was.
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamespaceResult]:
         """In the order of the request."""
@@ -308,10 +319,11 @@ class DeleteNamespacesResponse(_message.Message):
         self,
         *,
         results: _abc.Iterable[Global___NamespaceResult] | None = ...,
+        resource_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource_version", b"resource_version", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
