@@ -14,54 +14,35 @@ any other exception is logged whole and reaches it as INTERNAL without details.
 
 import asyncio
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from drumline.model.errors import DrumlineError, InternalError, to_status
 from drumline.process import clock, logs
+from drumline.process.channels import COMMON_OPTIONS, Endpoints, channel
 from drumline.process.peer import Peer, peer_of
-from drumline.process.tls import TlsFiles, channel_credentials, server_credentials
+from drumline.process.tls import TlsFiles, server_credentials
 from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
+__all__ = ["Call", "Endpoints", "channel", "handlers", "raise_file_limit", "server"]
+
 _log = logs.get(__name__)
 
-# A message is read up to this size on every side; contracts bound the number of
-# items, and this bounds the rest.
-MAX_MESSAGE_BYTES = 64 << 20
-
-# Both ends ping an idle connection, so that a silent peer is noticed; servers
-# allow clients of any language to ping this often (docs/clients.md).
-KEEPALIVE_MILLISECONDS = 10_000
+# Servers allow clients of any language to ping this often (docs/clients.md).
 _MIN_PING_MILLISECONDS = 5_000
 
-_COMMON_OPTIONS: tuple[tuple[str, Any], ...] = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.keepalive_time_ms", KEEPALIVE_MILLISECONDS),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-)
 _SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
-    *_COMMON_OPTIONS,
+    *COMMON_OPTIONS,
     ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MILLISECONDS),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
     ("grpc.max_concurrent_streams", 10_000),
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 40_000),
-)
-_CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
-    *_COMMON_OPTIONS,
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 500),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
-    ("grpc.enable_retries", 0),
-    ("grpc.use_local_subchannel_pool", 1),
 )
 
 
@@ -99,49 +80,6 @@ def server(tls: TlsFiles, address: str) -> tuple[grpc.aio.Server, int]:
             f"cannot listen on {address}: is the address in use, or not this host's?"
         ) from error
     return made, port
-
-
-def channel(
-    address: str, tls: TlsFiles, options: Iterable[tuple[str, Any]] = ()
-) -> grpc.aio.Channel:
-    """Make a channel with mutual TLS to HOST:PORT. It connects when it is first used."""
-    return grpc.aio.secure_channel(
-        address, channel_credentials(tls), options=[*_CHANNEL_OPTIONS, *options]
-    )
-
-
-class Endpoints:
-    """A peer that is a list of addresses: one channel at a time, the next one after a failure."""
-
-    def __init__(self, addresses: Sequence[str], tls: TlsFiles) -> None:
-        self._addresses = tuple(addresses)
-        self._tls = tls
-        self._turn = 0
-        self._channel: grpc.aio.Channel | None = None
-
-    @property
-    def address(self) -> str:
-        """The address in use."""
-        return self._addresses[self._turn % len(self._addresses)]
-
-    def channel(self) -> grpc.aio.Channel:
-        """Give the channel in use, made when first asked for."""
-        if self._channel is None:
-            self._channel = channel(self.address, self._tls)
-        return self._channel
-
-    async def rotate(self) -> None:
-        """Drop the channel; the next one goes to the next address."""
-        dropped, self._channel = self._channel, None
-        self._turn += 1
-        if dropped is not None:
-            await dropped.close()
-
-    async def close(self) -> None:
-        """Close the channel."""
-        dropped, self._channel = self._channel, None
-        if dropped is not None:
-            await dropped.close()
 
 
 def handlers(descriptor: ServiceDescriptor, service: object) -> grpc.GenericRpcHandler:
