@@ -22,6 +22,7 @@ help: ## List the targets
 
 .PHONY: install
 install: $(INSTALLED) ## Make .venv with everything: what a cluster runs with, tests, checks
+	@:
 
 $(INSTALLED): tools/make-venv pyproject.toml requirements/runtime.txt requirements/dev.txt
 	@tools/make-venv .venv
