@@ -1,7 +1,6 @@
 """Durations are read as people write them, or refused with a sentence."""
 
 import pytest
-
 from drumline.model.durations import parse_duration
 
 

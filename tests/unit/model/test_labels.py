@@ -3,9 +3,6 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from drumline.api.v1.metadata_pb2 import (
     LABEL_OPERATOR_EXISTS,
     LABEL_OPERATOR_IN,
@@ -25,6 +22,8 @@ from drumline.model.labels import (
     matches,
     parse_selector,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 IN, NOT_IN = LABEL_OPERATOR_IN, LABEL_OPERATOR_NOT_IN
 EXISTS, NOT_EXISTS = LABEL_OPERATOR_EXISTS, LABEL_OPERATOR_NOT_EXISTS
@@ -164,14 +163,13 @@ def test_not_in_is_the_opposite_of_in(chosen: list[str], labels: dict[str, str])
     assert matches(inside, labels) != matches(outside, labels)
 
 
-@given(st.text(max_size=30))
+@given(st.text("ab!=,() inot", max_size=12) | st.text(max_size=30))
 def test_any_text_is_a_selector_or_refused(text: str) -> None:
     try:
         selector = parse_selector(text)
-    except ValueError as refusal:
-        assert "of the selector: expected" in str(refusal)
-    else:
-        assert parse_selector(format_selector(selector)) == selector
+    except ValueError:
+        return
+    assert parse_selector(format_selector(selector)) == selector
 
 
 def test_an_admins_label_wins_over_the_nodes_own() -> None:

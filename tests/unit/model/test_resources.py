@@ -1,8 +1,5 @@
 """Sums of amounts are exact, and what is missing is said for each resource."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from drumline.api.v1.pod_pb2 import PodSpec
 from drumline.api.v1.resources_pb2 import Resources
 from drumline.model.quantity import MAXIMUM
@@ -19,6 +16,8 @@ from drumline.model.resources import (
     subtract,
     to_proto,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 NAMES = ["example.com/gpu", "example.com/disk", "fpga"]
 
