@@ -1,0 +1,1 @@
+"""The nodecontroller: hears nodes, judges whether they live, and reports what changed."""
