@@ -27,8 +27,8 @@ install: $(INSTALLED) ## Make .venv with everything: what a cluster runs with, t
 $(INSTALLED): tools/make-venv pyproject.toml requirements/runtime.txt requirements/dev.txt
 	@tools/make-venv .venv
 	@echo "Installing into .venv: a minute or two the first time."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt \
-		&& $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements/dev.txt \
+		&& $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation \
 			--constraint requirements/dev.txt --editable '.[all]' \
 		&& $(BIN)/python -m pip check --quiet \
 		|| { echo "pip could not install what requirements/dev.txt names; what it said is above." \
@@ -65,7 +65,7 @@ soak: install ## Run integration, e2e and faults again and again (ROUNDS=10), un
 	done
 
 test-compose: install ## Build the image and run deploy/compose.yaml in a real engine, where there is one
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/compose.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements/compose.txt
 	@$(PYTEST) tests/compose $(ARGS)
 
 .PHONY: bench
