@@ -194,8 +194,9 @@ class ObjectMeta(_message.Message):
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Keys and values that selectors can ask for. A key is NAME or PREFIX/NAME:
-        NAME has at most 63 letters, digits, '-', '_' and '.', PREFIX is a DNS name
-        of at most 253 characters; a value is empty or follows NAME. At most 64.
+        NAME has at most 63 letters, digits, '-', '_' and '.', starting and ending
+        with a letter or digit, PREFIX is a DNS name of at most 253 characters; a
+        value is empty or follows NAME. At most 64.
         """
 
     @_builtins.property
@@ -250,7 +251,7 @@ class PodReference(_message.Message):
     """Name, required."""
     uid: _builtins.str
     """When set, only the pod with this uid is meant: another pod of the same name
-    is answered NOT_FOUND.
+    is answered NOT_FOUND. At most 128 characters.
     """
     def __init__(
         self,
@@ -310,7 +311,9 @@ class LabelRequirement(_message.Message):
     """How the label is compared."""
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """For IN and NOT_IN at least one; for EXISTS and NOT_EXISTS none."""
+        """For IN and NOT_IN 1 to 256; for EXISTS and NOT_EXISTS none. Same rule as
+        label values.
+        """
 
     def __init__(
         self,

@@ -193,26 +193,28 @@ class NodeInfo(_message.Message):
     runs_images: _builtins.bool
     """It can run pods that name an image."""
     address: _builtins.str
-    """Where its KubeletService listens, HOST:PORT."""
+    """Where its KubeletService listens, HOST:PORT; empty when nowhere."""
     kubelet_version: _builtins.str
-    """Version of its kubelet."""
+    """Version of its kubelet. At most 128 characters."""
     platform: _builtins.str
-    """Operating system, kernel and processor, for people."""
+    """Operating system, kernel and processor, for people. At most 512 characters."""
     @_builtins.property
     def capacity(self) -> _resources_pb2.Resources:
         """What it has in all."""
 
     @_builtins.property
     def allocatable(self) -> _resources_pb2.Resources:
-        """What pods may have of it."""
+        """What pods may have of it, of nothing more than the capacity."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels that it declares; an admin's label of the same key wins."""
+        """Labels that it declares; an admin's label of the same key wins. Same rules
+        as ObjectMeta.labels.
+        """
 
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
-        """Taints that it declares."""
+        """Taints that it declares. At most 32."""
 
     def __init__(
         self,

@@ -244,11 +244,14 @@ class Container(_message.Message):
     images. At most 512 characters.
     """
     working_dir: _builtins.str
-    """Working directory, an absolute path; without one, a directory of the pod's own."""
+    """Working directory, an absolute path of at most 4,096 bytes, no NUL; without
+    one, a directory of the pod's own.
+    """
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Program and its first arguments; required without an image. No shell takes
-        part. Together with args at most 1,024 strings and 128 KiB; no NUL.
+        part. The program is not empty. Together with args at most 1,024 strings and
+        128 KiB, each string counted with the byte that ends it; no NUL.
         """
 
     @_builtins.property
@@ -258,7 +261,7 @@ class Container(_message.Message):
     @_builtins.property
     def env(self) -> _containers.RepeatedCompositeFieldContainer[Global___EnvVar]:
         """Environment variables; a later one of the same name wins. At most 256, 128
-        KiB in all.
+        KiB in all, each counted as NAME=VALUE with the byte that ends it.
         """
 
     @_builtins.property
@@ -320,7 +323,8 @@ class ResourceRequirements(_message.Message):
     @_builtins.property
     def requests(self) -> _resources_pb2.Resources:
         """Set aside on the node for the container alone. The pod is charged the sum
-        over its containers, and one pod. `pods` must be left out.
+        over its containers, and one pod; the bounds of Resources hold for the sum
+        too. `pods` must be left out.
         """
 
     def __init__(

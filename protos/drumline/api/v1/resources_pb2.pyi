@@ -62,7 +62,7 @@ class Resources(_message.Message):
     def named_thousandths(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Any other resource that nodes declare, by name ("example.com/gpu"), in
         thousandths of one unit: 2500 is two units and a half. Names follow the
-        rule for label keys. At most 16 names.
+        rule for label keys; "cpu", "memory" and "pods" are refused. At most 16 names.
         """
 
     def __init__(
