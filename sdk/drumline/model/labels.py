@@ -1,19 +1,22 @@
 """Labels: what selectors match, how people write selectors, what is in effect on a node.
 
-The truth table of one requirement (a selector holds when all its requirements do):
+The truth table of one requirement on the label ``a``, by what the label is (a
+selector holds when all its requirements do):
 
-====================  =========  ============  ===========  ============
-requirement           missing    empty ("")    "x"          "y"
-====================  =========  ============  ===========  ============
-``a = x``, ``a in (x)``    no         no            yes          no
-``a =``, ``a in ("")``     no         yes           no           no
-``a != x``, ``a notin (x)``  yes      yes           no           yes
-``a !=``                   yes        no            yes          yes
-``a in (x, y)``            no         no            yes          yes
-``a notin (x, y)``         yes        yes           no           no
-``a``                      no         yes           yes          yes
-``!a``                     yes        no            no           no
-====================  =========  ============  ===========  ============
+=========================  =======  =====  ===  ===
+requirement                missing  empty  "x"  "y"
+=========================  =======  =====  ===  ===
+``a=x``, ``a in (x)``      no       no     yes  no
+``a=``                     no       yes    no   no
+``a in (x,y)``             no       no     yes  yes
+``a in (,x)``              no       yes    yes  no
+``a!=x``, ``a notin (x)``  yes      yes    no   yes
+``a!=``                    yes      no     yes  yes
+``a notin (x,y)``          yes      yes    no   no
+``a notin (,x)``           yes      no     no   yes
+``a``                      no       yes    yes  yes
+``!a``                     yes      no     no   no
+=========================  =======  =====  ===  ===
 
 ``a in ()`` and ``a notin ()`` are refused: the one would match nothing, the other
 everything. In a list an empty item is the empty value: ``a in (,x)``.
