@@ -1,0 +1,1 @@
+"""The scheduler: places pods on nodes, and says why where it cannot."""

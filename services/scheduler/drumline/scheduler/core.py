@@ -1,0 +1,219 @@
+"""The scheduler as a state machine: what is told goes in, what to post comes out.
+
+It has no clock and talks to nobody. One object serves one subscription: after a
+break a new one is built from the new snapshot, so that nothing doubtful survives.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import grpc
+from drumline.api.v1.metadata_pb2 import EVENT_TYPE_REMOVED, WATCH_MARK_SYNCED
+from drumline.api.v1.node_pb2 import Node
+from drumline.model.errors import from_status
+from drumline.scheduler import placement, verdicts
+from drumline.scheduler.model import Assumption, ClusterModel
+from drumline.scheduler.placement import Scoring
+from drumline.scheduler.queue import Entry, Line, PodQueue, State
+from drumline.scheduler.verdicts import Judgement
+from drumline.scheduling.v1.scheduler_service_pb2 import AssignmentResult, SubscribeResponse
+
+# The pod needs no node any more, or none from here.
+_FORGET = {
+    "POD_NOT_FOUND", "POD_BEING_DELETED", "POD_ENDED", "ALREADY_ASSIGNED", "WRONG_SCHEDULER",
+}  # fmt: skip
+# Another node may take it.
+_ELSEWHERE = {"NODE_NOT_FOUND", "NODE_NOT_SCHEDULABLE", "DOES_NOT_FIT"}
+# The outcome is not known, or may be another next time: the same is proposed again.
+_REPEAT = {
+    status.value[0]
+    for status in (
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.UNKNOWN,
+    )
+}
+
+# At one `review`: verdicts that are said anew, and lines that are looked at.
+_REVIEWED_VERDICTS = 1000
+_REVIEWED_LINES = 100
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """A pod, and where it is to go."""
+
+    entry: Entry
+    assumption: Assumption
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self.assumption.node.name
+
+
+class Core:
+    """Decides where pods go, and why not."""
+
+    def __init__(self, scoring: Scoring, start: int) -> None:
+        """Make one that knows nothing; of equal nodes it takes that in row `start` first."""
+        self.model = ClusterModel()
+        self.queue = PodQueue()
+        self.synced = False
+        """Everything that was there has been told."""
+        self._scoring = scoring
+        self._start = start
+        self._untold: dict[str, Entry] = {}
+
+    def apply(self, message: SubscribeResponse) -> None:
+        """Take in what the apiserver tells."""
+        for node_event in message.nodes:
+            if node_event.type == EVENT_TYPE_REMOVED:
+                self.model.remove_node(node_event.node.metadata.name)
+            else:
+                # A part of a message would keep the whole message in memory.
+                node = Node()
+                node.CopyFrom(node_event.node)
+                self.model.set_node(node)
+        for change in message.loads:
+            self.model.set_load(change.node, change.load)
+        for pod_event in message.pods:
+            if pod_event.type == EVENT_TYPE_REMOVED:
+                self.queue.remove(pod_event.pod.metadata.uid)
+            else:
+                self._tell(self.queue.put(pod_event.pod))
+        if message.mark == WATCH_MARK_SYNCED:
+            self.synced = True
+
+    @property
+    def has_work(self) -> bool:
+        """There are pods to try."""
+        if not self.synced:
+            return False
+        self._wake()
+        return self.queue.has_open
+
+    @property
+    def has_untold(self) -> bool:
+        """There are verdicts to post."""
+        return bool(self._untold)
+
+    def next_batch(self, limit: int) -> list[Proposal]:
+        """Place up to `limit` pods, and count on it; pods that fit nowhere are parked."""
+        self._wake()
+        batch: list[Proposal] = []
+        for line in self.queue.open_lines():
+            count = min(line.waiting, limit - len(batch))
+            if not count:
+                break
+            rows = placement.place(self.model, line.shape, count, self._scoring, self._start)
+            if rows:
+                self._start = rows[-1] + 1
+                assumptions = self.model.assume(line.shape, rows)
+                batch += map(Proposal, self.queue.take(line, len(rows)), assumptions)
+            if len(rows) < count:
+                self._park(line)
+        return batch
+
+    def answer(
+        self, batch: Sequence[Proposal], results: Iterable[AssignmentResult]
+    ) -> tuple[list[Proposal], Counter[str]]:
+        """Take in what became of a batch: what to propose again as it is, and counts by reason."""
+        again: list[Proposal] = []
+        reasons: Counter[str] = Counter()
+        for proposal, result in zip(batch, results, strict=True):
+            if not result.status.code:
+                self.model.confirm(proposal.assumption, result.load_generation)
+                self.queue.forget(proposal.entry)
+                reasons["OK"] += 1
+                continue
+            reason = from_status(result.status).reason
+            reasons[reason] += 1
+            if reason in _FORGET:
+                self.model.cancel(proposal.assumption)
+                self.queue.forget(proposal.entry)
+            elif reason in _ELSEWHERE:
+                self.model.cancel(proposal.assumption, refused_by_node=True)
+                if self.queue.put_back(proposal.entry):
+                    self._tell(proposal.entry)
+            elif result.status.code in _REPEAT:
+                again.append(proposal)
+            else:
+                self.model.cancel(proposal.assumption)
+                self.queue.set_aside(proposal.entry)
+        return again, reasons
+
+    def take_verdicts(self, limit: int) -> list[tuple[Entry, Judgement]]:
+        """Give up to `limit` verdicts to post, those that were due first."""
+        taken: list[tuple[Entry, Judgement]] = []
+        while self._untold and len(taken) < limit:
+            entry = self._untold.pop(next(iter(self._untold)))
+            judgement = entry.line.judgement
+            if entry.state is State.WAITING and judgement is not None and entry.told != judgement:
+                entry.told = judgement
+                taken.append((entry, judgement))
+        return taken
+
+    def verdicts_failed(self, taken: Iterable[tuple[Entry, Judgement]]) -> None:
+        """Say that verdicts did not arrive: they are due again."""
+        for entry, _ in taken:
+            entry.told = None
+            self._tell(entry)
+
+    def review(self) -> None:
+        """Judge parked pods anew where something has changed; a bounded part at each call.
+
+        So verdicts follow the cluster, and what they cost does not grow with it.
+        """
+        if len(self._untold) >= _REVIEWED_VERDICTS:
+            return
+        self.model.refresh()
+        version = self.model.version
+        stale = [line for line in self.queue.blocked_lines() if line.judged_version != version]
+        stale.sort(key=lambda line: line.judged_version)
+        for line in stale[:_REVIEWED_LINES]:
+            self._judge(line)
+            if len(self._untold) >= _REVIEWED_VERDICTS:
+                break
+
+    def sweep(self) -> None:
+        """Try everything again, whether or not something has changed: a lost wake-up heals."""
+        self.model.lift_holds()
+        self.queue.open_all()
+
+    def _wake(self) -> None:
+        rows = self.model.take_improved()
+        if len(rows):
+            parked = [line.shape for line in self.queue.blocked_lines()]
+            self.queue.open(self.model.helped(parked, rows))
+
+    def _park(self, line: Line) -> None:
+        self.queue.block(line)
+        if line.judgement is None:
+            self._judge(line)
+        else:
+            # Judging anew at each try would cost most where a long line moves
+            # fast; the next review does it.
+            line.judged_version = -1
+
+    def _judge(self, line: Line) -> None:
+        judgement = verdicts.judge(self.model, line.shape)
+        line.judged_version = self.model.version
+        if judgement is None:
+            self.queue.open([line.shape])
+            return
+        if judgement != line.judgement:
+            line.judgement = judgement
+        for entry in line.entries():
+            self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
+        """Note that the pod's verdict is due, when it is parked and has another one or none."""
+        line = entry.line
+        if line.blocked and line.judgement is not None and entry.told != line.judgement:
+            self._untold.setdefault(entry.uid, entry)

@@ -1,0 +1,246 @@
+"""Talks to the apiserver: one subscription after another, and what is posted during each."""
+
+import asyncio
+import random
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+from drumline.api.v1.metadata_pb2 import PodReference
+from drumline.model.errors import DrumlineError, InternalError, UnavailableError, from_rpc_error
+from drumline.process import clock, logs
+from drumline.process.backoff import Backoff
+from drumline.process.channels import Endpoints
+from drumline.process.version import VERSION
+from drumline.scheduler.core import Core, Proposal
+from drumline.scheduler.placement import Scoring
+from drumline.scheduling.v1.scheduler_service_pb2 import (
+    PodVerdict,
+    PostAssignmentsRequest,
+    PostVerdictsRequest,
+    ProposedAssignment,
+    SubscribeRequest,
+)
+from drumline.scheduling.v1.scheduler_service_pb2_grpc import (
+    SchedulerServiceAsyncStub,
+    SchedulerServiceStub,
+)
+
+_log = logs.get(__name__)
+
+# Pods in one post. Larger ones keep the first pods waiting for the last.
+BATCH_PODS = 1000
+# Posts under way at once: while one commits, the next round is placed and sent.
+# Meanwhile arrivals gather, and that alone makes batches: nothing waits for a timer.
+POSTS_IN_FLIGHT = 2
+POST_TIMEOUT_SECONDS = 10.0
+REVIEW_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """For whom is scheduled, and how."""
+
+    scheduler_name: str
+    instance_id: str
+    scoring: Scoring
+    safety_retry_seconds: float
+    """Parked pods are tried again after at most this long, whatever happens."""
+
+
+class Scheduler:
+    """Subscribes, again and again, and serves each subscription to its end."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        plan: Plan,
+        set_serving: Callable[[bool], Awaitable[None]],
+    ) -> None:
+        self._endpoints = endpoints
+        self._plan = plan
+        self._set_serving = set_serving
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        backoff = Backoff(initial=0.1, maximum=5.0)
+
+        async def synced() -> None:
+            backoff.reset()
+            await self._set_serving(True)
+
+        while True:
+            subscription = Subscription(self._endpoints, self._plan, synced)
+            try:
+                await subscription.run()
+            except* DrumlineError as group:
+                error = _first(group)
+                _log.warning(
+                    "subscription_lost",
+                    apiserver=self._endpoints.address,
+                    reason=error.reason,
+                    error=error.message,
+                )
+            await self._set_serving(False)
+            await self._endpoints.rotate()
+            await asyncio.sleep(backoff.next_delay())
+
+
+class Subscription:
+    """One subscription: what it told, and what is posted on it. It ends with an error."""
+
+    def __init__(
+        self, endpoints: Endpoints, plan: Plan, synced: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._stub: SchedulerServiceAsyncStub = SchedulerServiceStub(endpoints.channel())
+        self._plan = plan
+        self._synced = synced
+        # Several schedulers, and one after the other, begin at different nodes.
+        start = zlib.crc32(f"{plan.scheduler_name}/{plan.instance_id}".encode())
+        self._core = Core(plan.scoring, start)
+        self._work = asyncio.Event()
+        self._verdicts = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve the subscription until it breaks. Raises a group of DrumlineError."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read(), name="subscription")
+            for number in range(POSTS_IN_FLIGHT):
+                group.create_task(self._place(), name=f"placing-{number}")
+            group.create_task(self._explain(), name="verdicts")
+            group.create_task(self._review(), name="review")
+            group.create_task(self._sweep(), name="sweep")
+
+    async def _read(self) -> None:
+        request = SubscribeRequest(
+            scheduler_name=self._plan.scheduler_name,
+            instance_id=self._plan.instance_id,
+            version=VERSION,
+        )
+        try:
+            async for message in self._stub.Subscribe(request):
+                was_synced = self._core.synced
+                self._core.apply(message)
+                if self._core.synced and not was_synced:
+                    _log.info(
+                        "synced", nodes=len(self._core.model), pods_waiting=len(self._core.queue)
+                    )
+                    await self._synced()
+                self._wake()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+        raise UnavailableError("the apiserver ended the subscription")
+
+    def _wake(self) -> None:
+        """Set going what there is to do."""
+        if self._core.has_work:
+            self._work.set()
+        if self._core.has_untold:
+            self._verdicts.set()
+
+    async def _place(self) -> None:
+        while True:
+            await self._work.wait()
+            started = clock.monotonic()
+            batch = self._core.next_batch(BATCH_PODS)
+            if not self._core.has_work:
+                self._work.clear()
+            self._wake()
+            if batch:
+                await self._post(batch, clock.monotonic() - started)
+
+    async def _post(self, batch: Sequence[Proposal], placing_seconds: float) -> None:
+        """Post a batch until each proposal has an answer.
+
+        A proposal whose fate is not known is posted again as it is, which is safe;
+        another node could make it two.
+        """
+        backoff = Backoff(initial=0.05, maximum=5.0)
+        while batch:
+            started = clock.monotonic()
+            request = PostAssignmentsRequest(
+                scheduler_name=self._plan.scheduler_name,
+                assignments=[
+                    ProposedAssignment(
+                        pod=PodReference(
+                            namespace=proposal.entry.namespace,
+                            name=proposal.entry.name,
+                            uid=proposal.entry.uid,
+                        ),
+                        node=proposal.node,
+                    )
+                    for proposal in batch
+                ],
+            )
+            try:
+                response = await self._stub.PostAssignments(request, timeout=POST_TIMEOUT_SECONDS)
+            except grpc.RpcError as failure:
+                error = from_rpc_error(failure)
+                delay = max(backoff.next_delay(), error.retry_after or 0.0)
+                _log.warning(
+                    "post_failed", pods=len(batch), reason=error.reason, error=error.message
+                )
+                await asyncio.sleep(delay)
+                continue
+            if len(response.results) != len(batch):
+                raise InternalError("the apiserver did not answer every proposal")
+            proposed = len(batch)
+            batch, reasons = self._core.answer(batch, response.results)
+            _log.info(
+                "assignments_posted",
+                pods=proposed,
+                placing_ms=round(placing_seconds * 1000, 2),
+                posting_ms=round((clock.monotonic() - started) * 1000, 2),
+                **reasons,
+            )
+            self._wake()
+            if batch:
+                await asyncio.sleep(backoff.next_delay())
+
+    async def _explain(self) -> None:
+        backoff = Backoff(initial=0.1, maximum=5.0)
+        while True:
+            await self._verdicts.wait()
+            taken = self._core.take_verdicts(BATCH_PODS)
+            if not taken:
+                self._verdicts.clear()
+                continue
+            request = PostVerdictsRequest(scheduler_name=self._plan.scheduler_name)
+            judged = clock.timestamp()
+            for entry, judgement in taken:
+                verdict = judgement.to_proto()
+                verdict.judge_time.CopyFrom(judged)
+                pod = PodReference(namespace=entry.namespace, name=entry.name, uid=entry.uid)
+                request.verdicts.append(PodVerdict(pod=pod, verdict=verdict))
+            try:
+                await self._stub.PostVerdicts(request, timeout=POST_TIMEOUT_SECONDS)
+            except grpc.RpcError as failure:
+                error = from_rpc_error(failure)
+                self._core.verdicts_failed(taken)
+                _log.warning(
+                    "verdicts_failed", pods=len(taken), reason=error.reason, error=error.message
+                )
+                await asyncio.sleep(max(backoff.next_delay(), error.retry_after or 0.0))
+                continue
+            backoff.reset()
+            _log.info("verdicts_posted", pods=len(taken))
+
+    async def _review(self) -> None:
+        while True:
+            await asyncio.sleep(REVIEW_SECONDS)
+            if self._core.synced:
+                self._core.review()
+                self._wake()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._plan.safety_retry_seconds * random.uniform(0.75, 1.0))  # noqa: S311
+            if self._core.synced:
+                self._core.sweep()
+                self._wake()
+
+
+def _first(group: BaseExceptionGroup[DrumlineError]) -> DrumlineError:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
