@@ -1,0 +1,81 @@
+"""Writes objects of the API as `drumline.cli.manifest` reads them, for ``-o yaml`` and ``json``."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from drumline.api.v1.resources_pb2 import Resources
+from drumline.cli.manifest import API_VERSIONS, enum_names
+from drumline.model.quantity import format_cpu, format_memory, format_thousandths
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+
+def to_document(message: Message) -> dict[str, Any]:
+    """Give a pod, node or namespace as a document: its kind, then all that is set in it."""
+    return {"apiVersion": API_VERSIONS[-1], "kind": message.DESCRIPTOR.name, **_fields(message)}
+
+
+def as_yaml(messages: Sequence[Message]) -> str:
+    """Write objects as YAML, one document each."""
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump_all(
+        map(to_document, messages),
+        Dumper=dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=1000,
+        explicit_start=len(messages) > 1,
+    )
+
+
+def as_json(messages: Sequence[Message], *, single: bool) -> str:
+    """Write objects as JSON: the object itself when a `single` one was asked for, else a List."""
+    documents = [to_document(message) for message in messages]
+    value = (
+        documents[0]
+        if single
+        else {"apiVersion": API_VERSIONS[-1], "kind": "List", "items": documents}
+    )
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    return {spec.json_name: _value(spec, value) for spec, value in message.ListFields()}
+
+
+def _value(spec: Any, value: Any) -> Any:
+    if spec.message_type is not None and spec.message_type.GetOptions().map_entry:
+        return {key: value[key] for key in sorted(value)}
+    if spec.is_repeated:
+        return [_one(spec, item) for item in value]
+    return _one(spec, value)
+
+
+def _one(spec: Any, value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return value.ToJsonString()
+    if isinstance(value, Resources):
+        return quantities(value)
+    if isinstance(value, Message):
+        return _fields(value)
+    if spec.enum_type is not None:
+        names = {number: name for name, number in enum_names(spec.enum_type).items()}
+        return names.get(value, value)
+    return value
+
+
+def quantities(message: Resources) -> dict[str, str]:
+    """Write amounts by the names of their resources, as manifests do."""
+    found = {}
+    if message.cpu_millicores:
+        found["cpu"] = format_cpu(message.cpu_millicores)
+    if message.memory_bytes:
+        found["memory"] = format_memory(message.memory_bytes)
+    if message.pods:
+        found["pods"] = str(message.pods)
+    for name, amount in sorted(message.named_thousandths.items()):
+        found[name] = format_thousandths(amount)
+    return found
