@@ -6,6 +6,8 @@ begun to start is held back for a while: most of them run before anyone asks.
 Times are seconds of any clock that only goes forward, passed in.
 """
 
+from itertools import islice
+
 
 class ReportQueue:
     """The queue. `hold` is how long, in seconds, the start of a pod is held back."""
@@ -41,11 +43,9 @@ class ReportQueue:
 
     def take(self, now: float, limit: int) -> list[str]:
         """Take a batch out, the oldest first."""
-        for uid, due in list(self._held.items()):
-            if due > now:
-                break
-            self.put(uid)
-        batch = list(self._ready)[:limit]
+        while self._held and self._held[first := next(iter(self._held))] <= now:
+            self.put(first)
+        batch = list(islice(self._ready, limit))
         for uid in batch:
             del self._ready[uid]
         return batch

@@ -21,11 +21,13 @@ def reason_and_message(life: Life) -> tuple[str, str]:
         return lifecycle.STARTING, "waiting for pods that are being stopped to leave room"
     if life.stage is Stage.STARTING:
         return lifecycle.STARTING, "the node is starting it"
-    state = life.state or _EMPTY
     if life.stage is Stage.RUNNING:
-        if life.stopping:
-            return lifecycle.STARTED, f"running; it was asked to end within {life.grace:g} s"
-        return lifecycle.STARTED, "running"
+        asked = f"; it was asked to end within {life.grace:g} s" if life.stopping else ""
+        return lifecycle.STARTED, f"running{asked}"
+    return _ending(life, life.state or _EMPTY)
+
+
+def _ending(life: Life, state: PodState) -> tuple[str, str]:
     if life.reason:
         return life.reason, life.message
     if state.loss:
@@ -44,7 +46,7 @@ def build(life: Life, pod: Pod, sequence: int) -> PodStatus:
     """Give the whole status of the pod's assigned attempt."""
     reason, message = reason_and_message(life)
     status = PodStatus(
-        phase=_PHASES[life.stage],
+        phase=PHASES[life.stage],
         reason=reason,
         message=message,
         attempt=pod.assignment.attempt,
@@ -65,7 +67,7 @@ def build(life: Life, pod: Pod, sequence: int) -> PodStatus:
     return status
 
 
-_PHASES = {
+PHASES = {
     Stage.WAITING: PHASE_PENDING,
     Stage.STARTING: PHASE_PENDING,
     Stage.RUNNING: PHASE_RUNNING,
