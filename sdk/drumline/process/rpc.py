@@ -19,7 +19,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from drumline.model.errors import DrumlineError, InternalError, to_status
+from drumline.model.errors import (
+    DrumlineError,
+    InternalError,
+    UnavailableError,
+    to_status,
+)
 from drumline.process import clock, logs
 from drumline.process.channels import COMMON_OPTIONS, Endpoints, channel
 from drumline.process.peer import Peer, peer_of
@@ -34,6 +39,9 @@ _log = logs.get(__name__)
 
 # Servers allow clients of any language to ping this often (docs/clients.md).
 _MIN_PING_MILLISECONDS = 5_000
+
+# A stream whose reader takes nothing for this long is ended.
+_WRITE_PATIENCE_SECONDS = 60.0
 
 _SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     *COMMON_OPTIONS,
@@ -82,8 +90,13 @@ def server(tls: TlsFiles, address: str) -> tuple[grpc.aio.Server, int]:
     return made, port
 
 
-def handlers(descriptor: ServiceDescriptor, service: object) -> grpc.GenericRpcHandler:
-    """Make the handlers of `service` for the contract `descriptor`."""
+def handlers(
+    descriptor: ServiceDescriptor, service: object, guard: Callable[[], None] = lambda: None
+) -> grpc.GenericRpcHandler:
+    """Make the handlers of `service` for the contract `descriptor`.
+
+    `guard` is called before every method, and raises to refuse.
+    """
     made: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for method in descriptor.methods:
         implementation = getattr(service, method.name)
@@ -94,15 +107,15 @@ def handlers(descriptor: ServiceDescriptor, service: object) -> grpc.GenericRpcH
         }
         if method.server_streaming and method.client_streaming:
             made[method.name] = grpc.stream_stream_rpc_method_handler(
-                _streaming(method, implementation), **arguments
+                _streaming(method, implementation, guard), **arguments
             )
         elif method.server_streaming:
             made[method.name] = grpc.unary_stream_rpc_method_handler(
-                _streaming(method, implementation), **arguments
+                _streaming(method, implementation, guard), **arguments
             )
         else:
             made[method.name] = grpc.unary_unary_rpc_method_handler(
-                _unary(method, implementation), **arguments
+                _unary(method, implementation, guard), **arguments
             )
     return grpc.method_handlers_generic_handler(descriptor.full_name, made)
 
@@ -111,7 +124,11 @@ def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-def _unary(method: MethodDescriptor, implementation: Callable[[Any, Call], Awaitable[Any]]) -> Any:
+def _unary(
+    method: MethodDescriptor,
+    implementation: Callable[[Any, Call], Awaitable[Any]],
+    guard: Callable[[], None],
+) -> Any:
     name = f"{method.containing_service.full_name}/{method.name}"
 
     async def handle(request: Any, context: Any) -> Any:
@@ -120,6 +137,7 @@ def _unary(method: MethodDescriptor, implementation: Callable[[Any, Call], Await
         failure: DrumlineError | None = None
         try:
             peer = peer_of(context)
+            guard()
             return await implementation(request, Call(peer, context))
         except DrumlineError as error:
             failure = error
@@ -133,7 +151,9 @@ def _unary(method: MethodDescriptor, implementation: Callable[[Any, Call], Await
 
 
 def _streaming(
-    method: MethodDescriptor, implementation: Callable[[Any, Call], AsyncIterator[Any]]
+    method: MethodDescriptor,
+    implementation: Callable[[Any, Call], AsyncIterator[Any]],
+    guard: Callable[[], None],
 ) -> Any:
     name = f"{method.containing_service.full_name}/{method.name}"
 
@@ -143,9 +163,16 @@ def _streaming(
         failure: DrumlineError | None = None
         try:
             peer = peer_of(context)
+            guard()
             async for response in implementation(request, Call(peer, context)):
-                await context.write(response)
+                async with asyncio.timeout(_WRITE_PATIENCE_SECONDS):
+                    await context.write(response)
             return
+        except TimeoutError:
+            failure = UnavailableError(
+                f"nothing was read for {_WRITE_PATIENCE_SECONDS:.0f} seconds; call again",
+                reason="SLOW_READER",
+            )
         except DrumlineError as error:
             failure = error
         except (asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError):

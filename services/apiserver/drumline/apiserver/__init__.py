@@ -1,0 +1,1 @@
+"""The apiserver: stores what users want, arbitrates assignments, tells everyone what changes."""

@@ -1,0 +1,1 @@
+"""What the apiserver knows: every record, joined to objects, and who watches them."""

@@ -1,0 +1,1 @@
+"""The edge: one module a service of the contracts."""

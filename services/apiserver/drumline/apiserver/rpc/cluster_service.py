@@ -1,0 +1,33 @@
+"""drumline.api.v1.ClusterService."""
+
+from drumline.api.v1 import cluster_service_pb2
+from drumline.apiserver.rpc.components import Components
+from drumline.apiserver.store.limits import Limits
+from drumline.process.rpc import Call
+from drumline.process.version import VERSION
+
+
+class ClusterService:
+    """The cluster itself."""
+
+    def __init__(self, components: Components, limits: Limits) -> None:
+        self._components = components
+        self._limits = limits
+
+    async def GetVersion(
+        self, _: cluster_service_pb2.GetVersionRequest, call: Call
+    ) -> cluster_service_pb2.GetVersionResponse:
+        """Tell version and limits."""
+        return cluster_service_pb2.GetVersionResponse(
+            version=VERSION,
+            etcd_version=self._limits.etcd_version,
+            identity=call.peer.identity,
+            groups=call.peer.groups,
+            largest_atomic_assignment=self._limits.largest_atomic_assignment,
+        )
+
+    async def ListComponents(
+        self, _: cluster_service_pb2.ListComponentsRequest, __: Call
+    ) -> cluster_service_pb2.ListComponentsResponse:
+        """Tell who is connected."""
+        return cluster_service_pb2.ListComponentsResponse(components=self._components.all())

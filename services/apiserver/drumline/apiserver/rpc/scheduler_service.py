@@ -1,0 +1,200 @@
+"""drumline.scheduling.v1.SchedulerService."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from drumline.api.v1 import metadata_pb2, pod_pb2
+from drumline.apiserver.cache import wire
+from drumline.apiserver.cache.index import CHANGED, Pending, Watcher
+from drumline.apiserver.cache.objects import NodeEntry, PodEntry
+from drumline.apiserver.domain import placement
+from drumline.apiserver.domain.pods import not_found, pod_key
+from drumline.apiserver.rpc import common, watches
+from drumline.apiserver.rpc.components import Components
+from drumline.apiserver.rpc.context import Context
+from drumline.apiserver.rpc.node_service import LOAD_ONLY
+from drumline.apiserver.store.committer import Step
+from drumline.model import validation
+from drumline.model.errors import DrumlineError, InvalidArgumentError, Violation, to_status
+from drumline.model.names import DEFAULT_NAMESPACE
+from drumline.process import clock
+from drumline.process.rpc import Call
+from drumline.scheduling.v1 import scheduler_service_pb2 as pb
+from drumline.storage.v1 import records_pb2
+
+# Field numbers of SubscribeResponse.
+_PODS = 1
+_NODES = 2
+_LOADS = 3
+_MARK = 4
+
+_MAX_CAUSES = 64
+_MAX_TEXT = 4096
+
+
+class SchedulerService:
+    """How any program places pods."""
+
+    def __init__(self, context: Context, components: Components) -> None:
+        self._context = context
+        self._cache = context.cache
+        self._components = components
+
+    async def Subscribe(self, request: pb.SubscribeRequest, call: Call) -> AsyncIterator[bytes]:
+        """Tell what is to be placed and where it could go."""
+        name = request.scheduler_name
+        common.check_known_fields(request)
+        common.checked(
+            validation.name(name, "scheduler_name")
+            + _texts(instance_id=request.instance_id, version=request.version)
+        )
+        call.peer.require_scheduler(name)
+        await self._cache.reached_now()
+        instance = f"{name}/{request.instance_id}"
+        with self._components.connected("scheduler", instance, request.version, call):
+            async for message in self._follow(name):
+                yield message
+
+    async def _follow(self, name: str) -> AsyncIterator[bytes]:
+        cache = self._cache
+        wake = asyncio.Event()
+        pods: Watcher[PodEntry] = Watcher(
+            lambda e: e.scheduler_name == name and e.waits_for_scheduler, wake
+        )
+        nodes: Watcher[NodeEntry] = Watcher(lambda _: True, wake)
+        route = [("scheduler", name)]
+        cache.pods.attach(pods, route)
+        cache.nodes.attach(nodes)
+        try:
+            waiting = [
+                e
+                for e in cache.pods.entries.values()
+                if e.scheduler_name == name and e.waits_for_scheduler
+            ]
+            present = list(cache.nodes.entries.values())
+            yield wire.enum_field(_MARK, metadata_pb2.WATCH_MARK_ESTABLISHED)
+            for message in watches.batches(watches.initial(cache.nodes, present, _NODES)):
+                yield message
+            for message in watches.batches(watches.initial(cache.pods, waiting, _PODS)):
+                yield message
+            del waiting, present
+            yield wire.enum_field(_MARK, metadata_pb2.WATCH_MARK_SYNCED)
+            while True:
+                await wake.wait()
+                wake.clear()
+                # Nodes first: a pod may wait for just these.
+                parts = [
+                    *self._nodes(nodes.drain(len(nodes))),
+                    *watches.events(cache.pods, pods.drain(len(pods)), _PODS),
+                ]
+                for message in watches.batches(parts):
+                    yield message
+        finally:
+            cache.pods.detach(pods, route)
+            cache.nodes.detach(nodes)
+
+    def _nodes(self, taken: Iterable[Pending[NodeEntry]]) -> Iterator[bytes]:
+        for pending in taken:
+            load = pending.entry.load
+            if pending.type == CHANGED and pending.parts <= LOAD_ONLY and load is not None:
+                change = pb.NodeLoadChange(
+                    node=pending.entry.key,
+                    load=records_pb2.NodeLoadRecord.FromString(load.value).load,
+                )
+                yield wire.message_field(_LOADS, change.SerializeToString())
+            else:
+                yield wire.message_field(_NODES, self._cache.nodes.event(pending))
+
+    async def PostAssignments(
+        self, request: pb.PostAssignmentsRequest, call: Call
+    ) -> pb.PostAssignmentsResponse:
+        """Assign pods to nodes."""
+        name = request.scheduler_name
+        common.check_request(request, request.assignments, "assignments")
+        call.peer.require_scheduler(name)
+        now = clock.timestamp()
+
+        def assign(proposal: pb.ProposedAssignment, path: str) -> Step[int]:
+            common.checked(
+                _reference(proposal.pod, f"{path}.pod")
+                + validation.name(proposal.node, f"{path}.node")
+            )
+            return placement.assign(proposal, name, call.peer.identity, now)
+
+        plans = [
+            common.plan(assign, proposal, f"assignments[{index}]")
+            for index, proposal in enumerate(request.assignments)
+        ]
+        outcomes = await common.carry_out(self._context.committer, plans)
+        response = pb.PostAssignmentsResponse()
+        for proposal, outcome in zip(request.assignments, outcomes, strict=True):
+            result = response.results.add()
+            if isinstance(outcome, DrumlineError):
+                result.status.CopyFrom(to_status(outcome))
+                result.node = outcome.metadata.get("node", "")
+            else:
+                result.node, result.load_generation = proposal.node, outcome.value
+        return response
+
+    async def PostVerdicts(
+        self, request: pb.PostVerdictsRequest, call: Call
+    ) -> pb.PostVerdictsResponse:
+        """Say why pods are not placed."""
+        common.check_request(request, request.verdicts, "verdicts")
+        call.peer.require_scheduler(request.scheduler_name)
+        response = pb.PostVerdictsResponse()
+        for index, said in enumerate(request.verdicts):
+            status = response.results.add()
+            try:
+                self._judge(said, request.scheduler_name, f"verdicts[{index}]")
+            except DrumlineError as refusal:
+                status.CopyFrom(to_status(refusal))
+        return response
+
+    def _judge(self, said: pb.PodVerdict, scheduler_name: str, path: str) -> None:
+        common.checked(
+            _reference(said.pod, f"{path}.pod") + _verdict(said.verdict, f"{path}.verdict")
+        )
+        key = pod_key(said.pod.namespace or DEFAULT_NAMESPACE, said.pod.name)
+        pod = self._cache.pods.entries.get(key)
+        if pod is not None and pod.scheduler_name != scheduler_name:
+            raise InvalidArgumentError(
+                f'the pod is scheduled by "{pod.scheduler_name}"', reason="WRONG_SCHEDULER"
+            )
+        encoded = pod_pb2.Pod(verdict=said.verdict).SerializeToString()
+        if not self._cache.set_verdict(key, said.pod.uid, encoded):
+            raise not_found(key)
+
+
+def _reference(reference: metadata_pb2.PodReference, path: str) -> list[Violation]:
+    reference.namespace = reference.namespace or DEFAULT_NAMESPACE
+    found = validation.pod_reference(reference, path)
+    if not reference.uid:
+        found.append(Violation(f"{path}.uid", "is required"))
+    return found
+
+
+def _verdict(verdict: pod_pb2.Verdict, path: str) -> list[Violation]:
+    found = _texts(**{f"{path}.reason": verdict.reason, f"{path}.message": verdict.message})
+    if not verdict.reason:
+        found.append(Violation(f"{path}.reason", "is required"))
+    if len(verdict.causes) > _MAX_CAUSES:
+        found.append(Violation(f"{path}.causes", f"at most {_MAX_CAUSES}"))
+    for index, cause in enumerate(verdict.causes):
+        at = f"{path}.causes[{index}]"
+        found += _texts(
+            **{
+                f"{at}.reason": cause.reason,
+                f"{at}.message": cause.message,
+                f"{at}.example_node": cause.example_node,
+            }
+        )
+    return found
+
+
+def _texts(**texts: str) -> list[Violation]:
+    return [
+        Violation(path, f"at most {_MAX_TEXT} characters")
+        for path, text in texts.items()
+        if len(text) > _MAX_TEXT
+    ]

@@ -1,0 +1,1 @@
+"""etcd: records, transactions that many calls share, and one watch over everything."""

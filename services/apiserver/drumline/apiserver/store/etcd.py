@@ -1,0 +1,192 @@
+"""The etcd client: aetcd's generated stubs over channels of our own.
+
+Every failure leaves as a `drumline.model.errors` type: UnavailableError when etcd
+cannot be reached or does not answer in time (a transaction may have happened all
+the same), OutOfRangeError for a revision that is compacted.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from aetcd.rpc import rpc_pb2 as pb
+from aetcd.rpc import rpc_pb2_grpc as pb_grpc
+from drumline.model.errors import (
+    DrumlineError,
+    InternalError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from drumline.process import rpc
+from drumline.process.tls import TlsFiles
+
+# The whole keyspace, as a range: from the least key to the end.
+_FIRST_KEY = b"\0"
+_NO_END = b"\0"
+
+_TOO_LARGE = (
+    "request is too large",
+    "too many operations in txn request",
+    "received message larger than max",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """A key with its value; a deleted key has none."""
+
+    key: bytes
+    value: bytes | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a range held at one revision."""
+
+    revision: int
+    items: list[KeyValue]
+    more: bool
+
+
+class TooLargeError(InternalError):
+    """A transaction is over etcd's limits."""
+
+    default_reason = "TRANSACTION_TOO_LARGE"
+
+
+class Etcd:
+    """One etcd cluster, behind a list of addresses."""
+
+    def __init__(self, addresses: Sequence[str], tls: TlsFiles, timeout: float) -> None:
+        self._endpoints = rpc.Endpoints(addresses, tls)
+        self._timeout = timeout
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._endpoints.close()
+
+    async def range(
+        self, first: bytes = _FIRST_KEY, end: bytes = _NO_END, *, revision: int = 0, limit: int = 0
+    ) -> Snapshot:
+        """Read the keys from `first` up to, without, `end`; at `revision`, or linearizably now."""
+        request = pb.RangeRequest(key=first, range_end=end, revision=revision, limit=limit)
+        async with self._errors():
+            response = await pb_grpc.KVStub(self._endpoints.channel()).Range(
+                request, timeout=self._timeout
+            )
+        items = [KeyValue(kv.key, kv.value, kv.mod_revision) for kv in response.kvs]
+        return Snapshot(revision or response.header.revision, items, response.more)
+
+    async def current_revision(self) -> int:
+        """Give a revision that nothing acknowledged before this call is newer than."""
+        request = pb.RangeRequest(key=_FIRST_KEY, count_only=True)
+        async with self._errors():
+            response = await pb_grpc.KVStub(self._endpoints.channel()).Range(
+                request, timeout=self._timeout
+            )
+        return int(response.header.revision)
+
+    async def txn(self, request: Any) -> Any:
+        """Carry out a transaction (`rpc_pb2.TxnRequest`); give etcd's answer."""
+        async with self._errors():
+            return await pb_grpc.KVStub(self._endpoints.channel()).Txn(
+                request, timeout=self._timeout
+            )
+
+    async def version(self) -> str:
+        """Give the version of the member that answers."""
+        async with self._errors():
+            response = await pb_grpc.MaintenanceStub(self._endpoints.channel()).Status(
+                pb.StatusRequest(), timeout=self._timeout
+            )
+        return str(response.version)
+
+    async def compact(self, revision: int) -> None:
+        """Forget what keys held before `revision`; nothing happens when that is done already."""
+        try:
+            async with self._errors():
+                await pb_grpc.KVStub(self._endpoints.channel()).Compact(
+                    pb.CompactionRequest(revision=revision), timeout=self._timeout
+                )
+        except OutOfRangeError:
+            pass
+
+    async def watch(self, start_revision: int) -> AsyncIterator[tuple[int, list[KeyValue]]]:
+        """Follow the whole keyspace: yield each revision from `start_revision` on, whole, in order.
+
+        The first item is ``(0, [])``, once the watch stands. Ends only by an error.
+        """
+        create = pb.WatchCreateRequest(
+            key=_FIRST_KEY, range_end=_NO_END, start_revision=start_revision
+        )
+        async with self._errors():
+            call = pb_grpc.WatchStub(self._endpoints.channel()).Watch()
+            try:
+                await call.write(pb.WatchRequest(create_request=create))
+                async for response in call:
+                    if response.compact_revision:
+                        raise OutOfRangeError(
+                            f"revision {start_revision} is compacted; the oldest kept is"
+                            f" {response.compact_revision}"
+                        )
+                    if response.canceled:
+                        raise UnavailableError(f"etcd ended the watch: {response.cancel_reason}")
+                    if response.created:
+                        yield 0, []
+                    for revision, items in _by_revision(response.events):
+                        yield revision, items
+            finally:
+                call.cancel()
+        raise UnavailableError("etcd closed the watch", retry_after=1.0)
+
+    @asynccontextmanager
+    async def _errors(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            failure = _failure(error)
+            if isinstance(failure, UnavailableError):
+                await self._endpoints.rotate()
+            raise failure from error
+
+
+def _by_revision(events: Sequence[Any]) -> list[tuple[int, list[KeyValue]]]:
+    groups: list[tuple[int, list[KeyValue]]] = []
+    for event in events:
+        kv = event.kv
+        revision = kv.mod_revision
+        if not groups or groups[-1][0] != revision:
+            groups.append((revision, []))
+        # Type 1 is a deletion.
+        groups[-1][1].append(KeyValue(kv.key, None if event.type else kv.value, revision))
+    return groups
+
+
+def _failure(error: grpc.aio.AioRpcError) -> DrumlineError:
+    code, said = error.code(), error.details() or ""
+    if code is grpc.StatusCode.OUT_OF_RANGE:
+        return OutOfRangeError(f"etcd: {said}")
+    if any(text in said for text in _TOO_LARGE):
+        return TooLargeError(f"etcd: {said}")
+    if "database space exceeded" in said:
+        return ResourceExhaustedError(
+            "etcd is full and takes no writes; compact and defragment it, or raise its quota,"
+            " then disarm its alarm",
+            reason="STORE_FULL",
+        )
+    if code in {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+    }:
+        return UnavailableError(
+            f"etcd does not answer ({said or code.name}); the call can be tried again",
+            reason="STORE_UNAVAILABLE",
+            retry_after=1.0,
+        )
+    return InternalError(f"etcd: {code.name} {said}")

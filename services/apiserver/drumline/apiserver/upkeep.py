@@ -1,0 +1,88 @@
+"""What the apiserver does by itself from time to time: compact, and remove ended pods.
+
+Every apiserver does both; that another one was faster changes nothing. Nothing of
+it writes to an idle store: compaction is no write, and is left out when nothing
+has changed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from drumline.api.v1 import pod_pb2
+from drumline.apiserver.cache.cache import Cache
+from drumline.apiserver.cache.objects import PodEntry
+from drumline.apiserver.domain import pods
+from drumline.apiserver.store.committer import Committer
+from drumline.apiserver.store.etcd import Etcd
+from drumline.model.errors import DrumlineError
+from drumline.process import clock, logs
+
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long pods that have ended are kept: seconds, and how many in a namespace."""
+
+    seconds: float
+    pods: int
+
+
+def expired(
+    entries: Iterable[PodEntry], now_seconds: float, retention: Retention
+) -> list[PodEntry]:
+    """Give the ended pods that are kept no longer: those too old, and the oldest of too many."""
+    by_namespace: dict[str, list[PodEntry]] = {}
+    for entry in entries:
+        if entry.phase == pod_pb2.PHASE_TERMINATED:
+            by_namespace.setdefault(entry.namespace, []).append(entry)
+    found: list[PodEntry] = []
+    for ended in by_namespace.values():
+        ended.sort(key=lambda entry: (entry.finish_seconds, entry.version))
+        surplus = max(len(ended) - retention.pods, 0)
+        oldest_kept = now_seconds - retention.seconds
+        found += ended[:surplus]
+        found += [e for e in ended[surplus:] if e.finish_seconds < oldest_kept]
+    return found
+
+
+async def remove_ended_pods(
+    cache: Cache, committer: Committer, retention: Retention, interval: float
+) -> None:
+    """Remove ended pods, a thousand at a time, until cancelled."""
+    while True:
+        await asyncio.sleep(interval)
+        now = clock.wall().timestamp()
+        surplus = expired(cache.pods.entries.values(), now, retention)
+        for start in range(0, len(surplus), 1000):
+            steps = [pods.remove_ended(e.key, e.uid) for e in surplus[start : start + 1000]]
+            outcomes = await committer.submit(steps)
+            failures = [o for o in outcomes if isinstance(o, DrumlineError)]
+            _log.info("ended_pods_removed", pods=len(outcomes) - len(failures))
+            if failures:
+                _log.warning("ended_pods_kept", pods=len(failures), error=failures[0].message)
+                break
+
+
+async def compact(etcd: Etcd, cache: Cache, interval: float, keep: float) -> None:
+    """Compact what is older than `keep` seconds, every `interval`, until cancelled."""
+    seen: deque[tuple[float, int]] = deque([(clock.monotonic(), cache.revision)])
+    compacted = 0
+    while True:
+        await asyncio.sleep(interval)
+        now = clock.monotonic()
+        seen.append((now, cache.revision))
+        target = 0
+        while seen and seen[0][0] <= now - keep:
+            target = seen.popleft()[1]
+        if target <= compacted:
+            continue
+        try:
+            await etcd.compact(target)
+        except DrumlineError as error:
+            _log.warning("compaction_failed", error=error.message)
+        else:
+            compacted = target
+            _log.info("store_compacted", revision=target)
