@@ -5,7 +5,7 @@ break a new one is built from the new snapshot, so that nothing doubtful survive
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -38,6 +38,9 @@ _REPEAT = {
         grpc.StatusCode.UNKNOWN,
     )
 }
+
+# One by one, a round is smaller, so that it does not keep everything else waiting.
+_ROUND_IN_ORDER = 200
 
 # At one `review`: verdicts that are said anew, and lines that are looked at.
 _REVIEWED_VERDICTS = 1000
@@ -104,21 +107,65 @@ class Core:
         return bool(self._untold)
 
     def next_batch(self, limit: int) -> list[Proposal]:
-        """Place up to `limit` pods, and count on it; pods that fit nowhere are parked."""
+        """Place up to `limit` pods, and count on it; pods that fit nowhere are parked.
+
+        Older pods come first. Where all have room their order does not matter, and
+        pods of one shape are placed together; where they have not, the round is
+        taken back and done one by one.
+        """
         self._wake()
+        round_ = self.queue.oldest(limit)
+        placed, short = self._place_together(round_)
+        if short and len(round_) > 1:
+            self._take_back(placed)
+            hopeless = [line for line in short if not self.model.fits(line.shape).any()]
+            for line in hopeless:
+                self._park(line)
+            round_ = {line: count for line, count in round_.items() if line not in hopeless}
+            placed, short = self._place_together(round_)
+            if short and len(round_) > 1:
+                self._take_back(placed)
+                return self._place_in_order(min(limit, _ROUND_IN_ORDER))
         batch: list[Proposal] = []
-        for line in self.queue.open_lines():
-            count = min(line.waiting, limit - len(batch))
-            if not count:
-                break
-            rows = placement.place(self.model, line.shape, count, self._scoring, self._start)
-            if rows:
-                self._start = rows[-1] + 1
-                assumptions = self.model.assume(line.shape, rows)
-                batch += map(Proposal, self.queue.take(line, len(rows)), assumptions)
-            if len(rows) < count:
+        for line, assumptions in placed.items():
+            batch += map(Proposal, self.queue.take(line, len(assumptions)), assumptions)
+        for line in short:
+            self._park(line)
+        return batch
+
+    def _place_together(
+        self, round_: Mapping[Line, int]
+    ) -> tuple[dict[Line, list[Assumption]], list[Line]]:
+        """Give where pods of each line can go, and the lines of which not all found a place."""
+        placed: dict[Line, list[Assumption]] = {}
+        short: list[Line] = []
+        for line, count in round_.items():
+            placed[line] = self._assume(line, count)
+            if len(placed[line]) < count:
+                short.append(line)
+        return placed, short
+
+    def _place_in_order(self, limit: int) -> list[Proposal]:
+        batch: list[Proposal] = []
+        while len(batch) < limit and (line := self.queue.first_line()) is not None:
+            assumptions = self._assume(line, 1)
+            if assumptions:
+                batch += map(Proposal, self.queue.take(line, 1), assumptions)
+            else:
                 self._park(line)
         return batch
+
+    def _assume(self, line: Line, count: int) -> list[Assumption]:
+        rows = placement.place(self.model, line.shape, count, self._scoring, self._start)
+        if not rows:
+            return []
+        self._start = rows[-1] + 1
+        return self.model.assume(line.shape, rows)
+
+    def _take_back(self, placed: Mapping[Line, Sequence[Assumption]]) -> None:
+        for assumptions in placed.values():
+            for assumption in assumptions:
+                self.model.cancel(assumption)
 
     def answer(
         self, batch: Sequence[Proposal], results: Iterable[AssignmentResult]

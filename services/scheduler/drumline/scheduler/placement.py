@@ -22,7 +22,7 @@ def place(model: ClusterModel, shape: Shape, count: int, scoring: Scoring, start
 
     Of equal nodes the first at or after row `start` comes first, going round.
     """
-    candidates = np.flatnonzero(model.fits(shape))
+    candidates = model.fits(shape).nonzero()[0]
     if not len(candidates):
         return []
     asked = model.asked(shape) or []
@@ -74,7 +74,7 @@ def _smallest(cost: np.ndarray, count: int, candidates: Rows, start: int) -> Row
     if count == len(cost):
         return np.arange(count)
     bound = cost.min() if count == 1 else np.partition(cost, count - 1)[count - 1]
-    below = np.flatnonzero(cost < bound)
-    equal = np.flatnonzero(cost == bound)
-    turned = np.roll(equal, -int(np.searchsorted(candidates[equal], start)))
-    return np.concatenate((below, turned[: count - len(below)]))
+    below = (cost < bound).nonzero()[0]
+    equal = (cost == bound).nonzero()[0]
+    first = int(candidates[equal].searchsorted(start))
+    return np.concatenate((below, equal[first:], equal[:first]))[:count]

@@ -2,11 +2,12 @@
 
 A line is open, when its shape has not been tried on what is free now, or blocked,
 when no node took it: then nothing of it is looked at, however long it is, until
-something changes that could help. The line whose first pod is oldest goes first.
+something changes that could help.
 """
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -128,14 +129,22 @@ class PodQueue:
         if self._entries.get(entry.uid) is entry:
             self.remove(entry.uid)
 
-    def open_lines(self) -> list[Line]:
-        """Give the lines to try, the one whose first pod is oldest first."""
-        heads = [
-            (first.created, first.ticket, line)
-            for line in self._open.values()
-            if (first := line.first()) is not None
-        ]
-        return [line for _, _, line in sorted(heads, key=lambda head: head[:2])]
+    def oldest(self, limit: int) -> dict[Line, int]:
+        """Say how many of each open line are among the `limit` that were created first."""
+        lines = list(self._open.values())
+        if sum(line.waiting for line in lines) <= limit:
+            return {line: line.waiting for line in lines}
+        if len(lines) == 1:
+            return {lines[0]: limit}
+        held = (held for line in lines for held in line.heap if held[2].ticket == held[1])
+        return dict(Counter(entry.line for _, _, entry in heapq.nsmallest(limit, held)))
+
+    def first_line(self) -> Line | None:
+        """Give the open line whose first pod was created first."""
+        firsts = [first for line in self._open.values() if (first := line.first()) is not None]
+        if not firsts:
+            return None
+        return min(firsts, key=lambda entry: (entry.created, entry.ticket)).line
 
     def blocked_lines(self) -> list[Line]:
         """Give the lines of which no pod fits."""
