@@ -100,12 +100,14 @@ class Liveness:
     rules: Rules
     _nodes: dict[str, _Node] = field(default_factory=dict, init=False)
     _strangers: dict[str, _Stranger] = field(default_factory=dict, init=False)
+    # When the strangers were last gone through for those to forget.
+    _forgotten: float = field(default=_NEVER, init=False)
     _deadlines: list[tuple[float, int, str]] = field(default_factory=list, init=False)
     _entries: int = field(default=0, init=False)
     _seeing: bool = field(default=False, init=False)
     # Silence before this moment means nothing.
     _sight_since: float = field(default=_NEVER, init=False)
-    _last_look: float | None = field(default=None, init=False)
+    _last_look: float = field(default=_NEVER, init=False)
 
     @property
     def nodes(self) -> int:
@@ -190,24 +192,25 @@ class Liveness:
 
     def look(self, now: float) -> list[Transition]:
         """Find the nodes whose grace has run out. To be called every `rules.tick` seconds."""
-        late = self._last_look is not None and now - self._last_look > self.rules.stall
+        absence = now - max(self._last_look, self._sight_since)
         self._last_look = now
-        if late:
+        if absence > self.rules.stall:
             # Beats that came meanwhile may still wait to be read.
             self._sight_since = now
         found: list[Transition] = []
+        interval = self.rules.interval(self.beating)
         while self._seeing and self._deadlines and self._deadlines[0][0] <= now:
             _, entry, name = heapq.heappop(self._deadlines)
             node = self._nodes.get(name)
             if node is None or node.entry != entry:
                 continue
-            grace = self._grace_of(node)
+            grace = self.rules.grace_after(max(node.interval, interval))
             due = self._listened_since(node) + grace
             if due <= now:
                 found += self._judge_silent(node, now)
                 due = now + grace
-            elif node.judged == NODE_STATE_READY:
-                # Nearly always stored by now; if not, what was given out is lost.
+            elif node.judged == NODE_STATE_READY != node.known.state:
+                # What was given out a grace ago is lost.
                 found += self._judge_if_heard(node, now)
             heapq.heappush(self._deadlines, (due, entry, name))
         return found
@@ -227,6 +230,10 @@ class Liveness:
         return self._seeing and waited >= STRANGER_SECONDS
 
     def _forget_strangers(self, now: float) -> None:
+        # Seldom, or whoever beats for many names would make every name cost a scan.
+        if now - self._forgotten < STRANGER_SECONDS:
+            return
+        self._forgotten = now
         for name in [n for n, s in self._strangers.items() if now - s.last > self.rules.grace]:
             del self._strangers[name]
 

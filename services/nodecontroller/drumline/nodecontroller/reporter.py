@@ -10,7 +10,7 @@ from drumline.internal.v1alpha1.node_lifecycle_service_pb2 import (
     NodeTransition,
     PostNodeTransitionsRequest,
 )
-from drumline.model.errors import DrumlineError, from_rpc_error, from_status
+from drumline.model.errors import DrumlineError, UnavailableError, from_rpc_error, from_status
 from drumline.nodecontroller.liveness import Transition
 from drumline.process import clock, logs
 from drumline.process.backoff import Backoff
@@ -98,11 +98,19 @@ class Reporter:
         """Send one batch; say whether nothing of it has to be sent again."""
         names = list(self._pending)[:MAX_TRANSITIONS_PER_POST]
         batch = [self._pending.pop(name) for name in names]
+        error: DrumlineError
         refused: list[tuple[NodeTransition, DrumlineError]]
         try:
             response = await stub.PostNodeTransitions(
                 PostNodeTransitionsRequest(transitions=batch), timeout=_POST_TIMEOUT_SECONDS
             )
+        except asyncio.CancelledError:
+            # So ends a call, too, whose channel was closed under it.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            error = UnavailableError("the connection was closed")
+            refused = [(transition, error) for transition in batch]
         except grpc.aio.AioRpcError as failure:
             error = from_rpc_error(failure)
             _log.warning("post_failed", transitions=len(batch), error=error.message)
