@@ -5,6 +5,7 @@ import random
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 from drumline.api.v1.metadata_pb2 import PodReference
@@ -22,10 +23,10 @@ from drumline.scheduling.v1.scheduler_service_pb2 import (
     ProposedAssignment,
     SubscribeRequest,
 )
-from drumline.scheduling.v1.scheduler_service_pb2_grpc import (
-    SchedulerServiceAsyncStub,
-    SchedulerServiceStub,
-)
+from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceStub
+
+if TYPE_CHECKING:
+    from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceAsyncStub
 
 _log = logs.get(__name__)
 
@@ -93,7 +94,7 @@ class Subscription:
     def __init__(
         self, endpoints: Endpoints, plan: Plan, synced: Callable[[], Awaitable[None]]
     ) -> None:
-        self._stub: SchedulerServiceAsyncStub = SchedulerServiceStub(endpoints.channel())
+        self._stub: "SchedulerServiceAsyncStub" = SchedulerServiceStub(endpoints.channel())
         self._plan = plan
         self._synced = synced
         # Several schedulers, and one after the other, begin at different nodes.
