@@ -61,8 +61,15 @@ class Endpoints:
             self._channel = channel(self.address, self._tls)
         return self._channel
 
-    async def rotate(self) -> None:
-        """Drop the channel; the next one goes to the next address."""
+    async def rotate(self, failed: grpc.aio.Channel | None = None) -> None:
+        """Drop the channel; the next one goes to the next address.
+
+        Nothing happens when `failed` is given and no longer in use: another call has
+        found the failure before. Calls under way on the channel end with UNAVAILABLE
+        or as cancelled.
+        """
+        if failed is not None and failed is not self._channel:
+            return
         dropped, self._channel = self._channel, None
         self._turn += 1
         if dropped is not None:

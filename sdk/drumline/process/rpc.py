@@ -13,8 +13,9 @@ any other exception is logged whole and reaches it as INTERNAL without details.
 """
 
 import asyncio
+import contextlib
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,11 @@ _MIN_PING_MILLISECONDS = 5_000
 
 # A stream whose reader takes nothing for this long is ended.
 _WRITE_PATIENCE_SECONDS = 60.0
+
+# A failed call's details travel in its trailer, and clients of any language take at
+# least 8 KiB of that.
+_MAX_DETAILS_BYTES = 4096
+_MAX_MESSAGE_CHARACTERS = 1000
 
 _SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     *COMMON_OPTIONS,
@@ -134,17 +140,22 @@ def _unary(
     async def handle(request: Any, context: Any) -> Any:
         started = clock.monotonic()
         peer = None
-        failure: DrumlineError | None = None
+        failure: DrumlineError
+        # What the line about the call says unless it comes to an end by itself.
+        outcome = "CANCELLED"
         try:
             peer = peer_of(context)
             guard()
-            return await implementation(request, Call(peer, context))
+            response = await implementation(request, Call(peer, context))
+            outcome = "OK"
+            return response
         except DrumlineError as error:
-            failure = error
+            failure, outcome = error, error.reason
         except Exception as error:
             failure = _fault(name, error)
+            outcome = failure.reason
         finally:
-            _log_request(name, peer, failure, started)
+            _log_request(name, peer, outcome, started)
         return await _abort(context, failure)
 
     return handle
@@ -152,7 +163,7 @@ def _unary(
 
 def _streaming(
     method: MethodDescriptor,
-    implementation: Callable[[Any, Call], AsyncIterator[Any]],
+    implementation: Callable[[Any, Call], AsyncGenerator[Any, None]],
     guard: Callable[[], None],
 ) -> Any:
     name = f"{method.containing_service.full_name}/{method.name}"
@@ -160,27 +171,33 @@ def _streaming(
     async def handle(request: Any, context: Any) -> None:
         started = clock.monotonic()
         peer = None
-        failure: DrumlineError | None = None
+        failure: DrumlineError
+        # What the line about the call says unless it comes to an end by itself.
+        outcome = "CANCELLED"
         try:
             peer = peer_of(context)
             guard()
-            async for response in implementation(request, Call(peer, context)):
-                async with asyncio.timeout(_WRITE_PATIENCE_SECONDS):
-                    await context.write(response)
+            async with contextlib.aclosing(implementation(request, Call(peer, context))) as made:
+                async for response in made:
+                    async with asyncio.timeout(_WRITE_PATIENCE_SECONDS):
+                        await context.write(response)
+            outcome = "OK"
             return
         except TimeoutError:
             failure = UnavailableError(
                 f"nothing was read for {_WRITE_PATIENCE_SECONDS:.0f} seconds; call again",
                 reason="SLOW_READER",
             )
+            outcome = failure.reason
         except DrumlineError as error:
-            failure = error
+            failure, outcome = error, error.reason
         except (asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError):
             raise
         except Exception as error:
             failure = _fault(name, error)
+            outcome = failure.reason
         finally:
-            _log_request(name, peer, failure, started)
+            _log_request(name, peer, outcome, started)
         await _abort(context, failure)
 
     return handle
@@ -193,16 +210,18 @@ def _fault(name: str, error: Exception) -> DrumlineError:
 
 async def _abort(context: Any, failure: DrumlineError) -> None:
     details = to_status(failure).SerializeToString()
+    while len(details) > _MAX_DETAILS_BYTES and (failure.violations or failure.message):
+        failure.violations = failure.violations[: len(failure.violations) // 2]
+        failure.message = failure.message[:_MAX_MESSAGE_CHARACTERS]
+        details = to_status(failure).SerializeToString()
     await context.abort(failure.code, failure.message, (("grpc-status-details-bin", details),))
 
 
-def _log_request(
-    name: str, peer: Peer | None, failure: DrumlineError | None, started: float
-) -> None:
+def _log_request(name: str, peer: Peer | None, outcome: str, started: float) -> None:
     _log.info(
         "request",
         method=name,
         peer=peer.identity if peer else None,
-        reason=failure.reason if failure else "OK",
+        reason=outcome,
         milliseconds=round((clock.monotonic() - started) * 1000, 2),
     )

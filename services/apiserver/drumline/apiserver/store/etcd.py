@@ -5,6 +5,7 @@ cannot be reached or does not answer in time (a transaction may have happened al
 the same), OutOfRangeError for a revision that is compacted.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -74,33 +75,27 @@ class Etcd:
     ) -> Snapshot:
         """Read the keys from `first` up to, without, `end`; at `revision`, or linearizably now."""
         request = pb.RangeRequest(key=first, range_end=end, revision=revision, limit=limit)
-        async with self._errors():
-            response = await pb_grpc.KVStub(self._endpoints.channel()).Range(
-                request, timeout=self._timeout
-            )
+        async with self._channel() as channel:
+            response = await pb_grpc.KVStub(channel).Range(request, timeout=self._timeout)
         items = [KeyValue(kv.key, kv.value, kv.mod_revision) for kv in response.kvs]
         return Snapshot(revision or response.header.revision, items, response.more)
 
     async def current_revision(self) -> int:
         """Give a revision that nothing acknowledged before this call is newer than."""
         request = pb.RangeRequest(key=_FIRST_KEY, count_only=True)
-        async with self._errors():
-            response = await pb_grpc.KVStub(self._endpoints.channel()).Range(
-                request, timeout=self._timeout
-            )
+        async with self._channel() as channel:
+            response = await pb_grpc.KVStub(channel).Range(request, timeout=self._timeout)
         return int(response.header.revision)
 
     async def txn(self, request: Any) -> Any:
         """Carry out a transaction (`rpc_pb2.TxnRequest`); give etcd's answer."""
-        async with self._errors():
-            return await pb_grpc.KVStub(self._endpoints.channel()).Txn(
-                request, timeout=self._timeout
-            )
+        async with self._channel() as channel:
+            return await pb_grpc.KVStub(channel).Txn(request, timeout=self._timeout)
 
     async def version(self) -> str:
         """Give the version of the member that answers."""
-        async with self._errors():
-            response = await pb_grpc.MaintenanceStub(self._endpoints.channel()).Status(
+        async with self._channel() as channel:
+            response = await pb_grpc.MaintenanceStub(channel).Status(
                 pb.StatusRequest(), timeout=self._timeout
             )
         return str(response.version)
@@ -108,8 +103,8 @@ class Etcd:
     async def compact(self, revision: int) -> None:
         """Forget what keys held before `revision`; nothing happens when that is done already."""
         try:
-            async with self._errors():
-                await pb_grpc.KVStub(self._endpoints.channel()).Compact(
+            async with self._channel() as channel:
+                await pb_grpc.KVStub(channel).Compact(
                     pb.CompactionRequest(revision=revision), timeout=self._timeout
                 )
         except OutOfRangeError:
@@ -123,8 +118,8 @@ class Etcd:
         create = pb.WatchCreateRequest(
             key=_FIRST_KEY, range_end=_NO_END, start_revision=start_revision
         )
-        async with self._errors():
-            call = pb_grpc.WatchStub(self._endpoints.channel()).Watch()
+        async with self._channel() as channel:
+            call = pb_grpc.WatchStub(channel).Watch()
             try:
                 await call.write(pb.WatchRequest(create_request=create))
                 async for response in call:
@@ -144,14 +139,22 @@ class Etcd:
         raise UnavailableError("etcd closed the watch", retry_after=1.0)
 
     @asynccontextmanager
-    async def _errors(self) -> AsyncIterator[None]:
+    async def _channel(self) -> AsyncIterator[grpc.aio.Channel]:
+        """Give the channel in use; errors leave as ours, and a member that is away is left."""
+        channel = self._endpoints.channel()
         try:
-            yield
+            yield channel
         except grpc.aio.AioRpcError as error:
             failure = _failure(error)
             if isinstance(failure, UnavailableError):
-                await self._endpoints.rotate()
+                await self._endpoints.rotate(channel)
             raise failure from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Another call has found the member away, and closed the channel.
+            raise _unavailable("the connection was given up") from None
 
 
 def _by_revision(events: Sequence[Any]) -> list[tuple[int, list[KeyValue]]]:
@@ -184,9 +187,13 @@ def _failure(error: grpc.aio.AioRpcError) -> DrumlineError:
         grpc.StatusCode.CANCELLED,
         grpc.StatusCode.UNKNOWN,
     }:
-        return UnavailableError(
-            f"etcd does not answer ({said or code.name}); the call can be tried again",
-            reason="STORE_UNAVAILABLE",
-            retry_after=1.0,
-        )
+        return _unavailable(said or code.name)
     return InternalError(f"etcd: {code.name} {said}")
+
+
+def _unavailable(why: str) -> UnavailableError:
+    return UnavailableError(
+        f"etcd does not answer ({why}); the call can be tried again",
+        reason="STORE_UNAVAILABLE",
+        retry_after=1.0,
+    )
