@@ -30,32 +30,48 @@ class Retention:
     pods: int
 
 
-def expired(
-    entries: Iterable[PodEntry], now_seconds: float, retention: Retention
-) -> list[PodEntry]:
-    """Give the ended pods that are kept no longer: those too old, and the oldest of too many."""
-    by_namespace: dict[str, list[PodEntry]] = {}
-    for entry in entries:
-        if entry.phase == pod_pb2.PHASE_TERMINATED:
+class EndedPods:
+    """Which pods have ended, and since when this apiserver knows it.
+
+    By its own clock, not by the time of the end: that is a node's, which may be
+    wrong, and a pod that never started has none.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+
+    def expired(
+        self, entries: Iterable[PodEntry], now: float, retention: Retention
+    ) -> list[PodEntry]:
+        """Give the ended pods that are kept no longer: those too old, and the oldest of too many.
+
+        `now` is monotonic, in seconds.
+        """
+        ended = [entry for entry in entries if entry.phase == pod_pb2.PHASE_TERMINATED]
+        self._seen = {entry.uid: self._seen.get(entry.uid, now) for entry in ended}
+        by_namespace: dict[str, list[PodEntry]] = {}
+        for entry in sorted(ended, key=lambda entry: (self._seen[entry.uid], entry.version)):
             by_namespace.setdefault(entry.namespace, []).append(entry)
-    found: list[PodEntry] = []
-    for ended in by_namespace.values():
-        ended.sort(key=lambda entry: (entry.finish_seconds, entry.version))
-        surplus = max(len(ended) - retention.pods, 0)
-        oldest_kept = now_seconds - retention.seconds
-        found += ended[:surplus]
-        found += [e for e in ended[surplus:] if e.finish_seconds < oldest_kept]
-    return found
+        found: list[PodEntry] = []
+        for pods_of_one in by_namespace.values():
+            surplus = max(len(pods_of_one) - retention.pods, 0)
+            found += pods_of_one[:surplus]
+            found += [
+                entry
+                for entry in pods_of_one[surplus:]
+                if now - self._seen[entry.uid] >= retention.seconds
+            ]
+        return found
 
 
 async def remove_ended_pods(
     cache: Cache, committer: Committer, retention: Retention, interval: float
 ) -> None:
     """Remove ended pods, a thousand at a time, until cancelled."""
+    ended = EndedPods()
     while True:
         await asyncio.sleep(interval)
-        now = clock.wall().timestamp()
-        surplus = expired(cache.pods.entries.values(), now, retention)
+        surplus = ended.expired(cache.pods.entries.values(), clock.monotonic(), retention)
         for start in range(0, len(surplus), 1000):
             steps = [pods.remove_ended(e.key, e.uid) for e in surplus[start : start + 1000]]
             outcomes = await committer.submit(steps)

@@ -80,7 +80,6 @@ class PodEntry:
     # Of the status, when it is of this attempt.
     phase: "pod_pb2.Phase.ValueType" = pod_pb2.PHASE_PENDING
     status_attempt: int = 0
-    finish_seconds: int = 0
     version: int = 0
     whole: bytes = b""
 
@@ -144,11 +143,9 @@ def join_pod(
         entry.version = max(entry.version, status.revision)
         if before is not None and before.status is status:
             entry.status_attempt, entry.phase = before.status_attempt, before.phase
-            entry.finish_seconds = before.finish_seconds
         else:
             said = records_pb2.PodStatusRecord.FromString(status.value).status
             entry.status_attempt, entry.phase = said.attempt, said.phase
-            entry.finish_seconds = said.finish_time.seconds
         if entry.status_attempt < entry.attempt:
             entry.phase = pod_pb2.PHASE_PENDING
     if (
