@@ -63,9 +63,7 @@ Node = Scalar | Items | Entries
 def parse(data: bytes) -> list[Node]:
     """Give the documents of a text, empty ones left out. Raises DocumentError."""
     if len(data) > MAXIMUM_BYTES:
-        raise DocumentError(
-            1, 1, f"the file has {len(data)} bytes; at most {MAXIMUM_BYTES} are read"
-        )
+        raise DocumentError(1, 1, f"the file has more than {MAXIMUM_BYTES >> 20} MiB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

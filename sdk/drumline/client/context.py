@@ -57,8 +57,20 @@ def load(path: Path | None = None) -> Context:
     and BAD_CONTEXT when it cannot be used; the message says what to do.
     """
     path = path or default_path()
+    return _context(path, _values(path))
+
+
+def state_dir_of(path: Path) -> Path | None:
+    """Give the state folder of the local cluster that wrote a context; None when none did.
+
+    Also when the certificates that it names are gone. Raises as `load` does.
+    """
+    return _state_dir(path, _values(path))
+
+
+def _values(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FailedPreconditionError(
             f"there is no cluster to talk to: {path} does not exist; start one with "
@@ -68,7 +80,6 @@ def load(path: Path | None = None) -> Context:
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise _bad(path, str(error)) from error
-    return _context(path, values)
 
 
 def save(path: Path, context: Context) -> None:
@@ -103,12 +114,16 @@ def _context(path: Path, values: dict[str, Any]) -> Context:
         found[name] = path.parent / value
         if not found[name].is_file():
             raise _bad(path, f"{name} = {str(found[name])!r} does not exist")
-    state = values.get("state_dir")
     return Context(
         tuple(addresses),
         TlsFiles(found["ca"], found["certificate"], found["key"]),
-        path.parent / state if isinstance(state, str) else None,
+        _state_dir(path, values),
     )
+
+
+def _state_dir(path: Path, values: dict[str, Any]) -> Path | None:
+    state = values.get("state_dir")
+    return path.parent / state if isinstance(state, str) else None
 
 
 def _is_address(address: str) -> bool:

@@ -38,9 +38,16 @@ async def wait(
     unique = list({_key(pod): pod for pod in pods}.values())
     parts = [unique[at : at + _MOST_PODS] for at in range(0, len(unique), _MOST_PODS)]
     waits = [_Wait(connection, part, condition, on_result) for part in parts]
-    async with asyncio.TaskGroup() as tasks:
-        for number, one in enumerate(waits):
-            tasks.create_task(one.run(timeout), name=f"wait-for-pods-{number}")
+    tasks = [
+        asyncio.create_task(one.run(timeout), name=f"wait-for-pods-{number}")
+        for number, one in enumerate(waits)
+    ]
+    try:
+        # Not a task group: the caller is to see the error itself.
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
     results = {key: result for one in waits for key, result in one.results.items()}
     return [results[_key(pod)] for pod in pods]
 

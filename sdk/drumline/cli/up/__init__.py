@@ -1,0 +1,1 @@
+"""A cluster on this machine: its state folder, its processes, their supervision."""
