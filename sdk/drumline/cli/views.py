@@ -147,12 +147,9 @@ def namespace_row(namespace: Namespace, now: datetime.datetime) -> list[str]:
 
 def memory(amount: int) -> str:
     """Write bytes for people, to three digits: 23.6Gi."""
-    size = float(amount)
-    for unit in ("", "Ki", "Mi", "Gi", "Ti"):
-        if size < 1024:
-            break
-        size /= 1024
-    return f"{size:.3g}{unit}"
+    units = ("", "Ki", "Mi", "Gi", "Ti")
+    power = min((max(amount, 1).bit_length() - 1) // 10, len(units) - 1)
+    return f"{amount / 1024**power:.3g}{units[power]}"
 
 
 def amounts(message: Resources) -> str:

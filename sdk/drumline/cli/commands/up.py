@@ -53,8 +53,9 @@ def up(
 ) -> None:
     """Bring a cluster up on this machine.
 
-    It has etcd, the control plane and nodes, all with TLS. Processes that end are started again. Ctrl-C, or `down`, ends everything, pods
-    included; the state stays, and the next `up` goes on with it.
+    It has etcd, the control plane and nodes, all with TLS. Processes that end are
+    started again. Ctrl-C, or `down`, ends everything, pods included; the state
+    stays, and the next `up` goes on with it.
     """
     from drumline.cli.up.cluster import Wishes
     from drumline.client import context

@@ -112,6 +112,9 @@ def command(binary: Binary, plan: Plan, folder: StateFolder) -> list[str]:
         f"--quota-backend-bytes={_QUOTA_BYTES}",
         # The apiserver compacts.
         "--auto-compaction-retention=0",
+        # Alone, it is its own leader: it need not wait a second for another.
+        "--heartbeat-interval=20",
+        "--election-timeout=200",
         "--logger=zap",
         "--log-level=warn",
     ]
