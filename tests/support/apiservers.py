@@ -153,9 +153,9 @@ def pod(name: str, *, cpu: int = 100, namespace: str = "", **metadata: Any) -> p
 
 @contextlib.asynccontextmanager
 async def apiservers(
-    etcd: EtcdServer, certs: Path, count: int = 1, **changes: Any
+    etcd: EtcdServer, certs: Path, count: int = 1, *, started: bool = True, **changes: Any
 ) -> AsyncIterator[list[Api]]:
-    """Run apiservers over one etcd while the block runs."""
+    """Run apiservers over one etcd while the block runs; it may start them itself."""
     made = []
     for number in range(count):
         own = TlsFiles.in_folder(certs, "apiserver")
@@ -173,7 +173,8 @@ async def apiservers(
         made.append(Api(replace(settings, **changes), certs))
     try:
         for api in made:
-            await api.start()
+            if started:
+                await api.start()
         yield made
     finally:
         for api in made:

