@@ -1,0 +1,1 @@
+"""Measures Drumline on this machine: ``python -m benchmarks --help``."""

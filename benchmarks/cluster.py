@@ -1,0 +1,132 @@
+"""A whole cluster of processes for one measurement, as users have it.
+
+The processes are those of `drumline up`, started by the same commands with the same
+default settings and certificates, etcd among them. They are not started again when
+they end: then the measurement fails. Everything lies in one folder that is gone
+afterwards, and everything that was started is ended, by its process id.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drumline.api.v1.node_pb2 import NODE_STATE_READY, Node
+from drumline.cli.up import certificates, components, etcd
+from drumline.cli.up.cluster import make_certificates
+from drumline.cli.up.state import Plan, StateFolder
+from drumline.client import Client
+from drumline.model.errors import DrumlineError
+from drumline.process.tls import TlsFiles
+
+from benchmarks.etcd_metrics import etcd_puts
+from benchmarks.processes import Process
+
+_START_SECONDS = 60.0
+# etcd's counter has to stand still for so long before anything is measured.
+_QUIET_SECONDS = 1.0
+
+
+@dataclass
+class Cluster:
+    """A cluster that runs."""
+
+    folder: StateFolder
+    plan: Plan
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def user(self) -> TlsFiles:
+        """The certificate of the cluster's user."""
+        return TlsFiles.in_folder(self.folder.tls, certificates.USER)
+
+    @property
+    def address(self) -> str:
+        """Where the apiserver serves, HOST:PORT."""
+        return self.plan.address("apiserver")
+
+    def check(self) -> None:
+        """Raise ProcessEndedError unless all processes run."""
+        for process in self.processes.values():
+            process.check()
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Give the processor time that each process has used, with the driver's: this one's."""
+        used = {name: process.cpu_seconds() for name, process in self.processes.items()}
+        return {**used, "driver": time.process_time()}
+
+    def rss_mb(self) -> dict[str, float]:
+        """Give the resident memory of each process, in megabytes."""
+        return {name: process.rss_mb() for name, process in self.processes.items()}
+
+    async def etcd_puts(self) -> int:
+        """Give how many keys etcd has put since its start."""
+        tls = TlsFiles.in_folder(self.folder.etcd_tls, "apiserver")
+        return await etcd_puts(self.plan.address("etcd"), tls)
+
+    async def until_quiet(self) -> None:
+        """Wait until nothing is written any more."""
+        async with asyncio.timeout(_START_SECONDS):
+            before = -1
+            while (now := await self.etcd_puts()) != before:
+                before = now
+                await asyncio.sleep(_QUIET_SECONDS)
+
+    async def until_ready(self, nodes: int) -> None:
+        """Wait until so many nodes take pods."""
+
+        async def ready() -> bool:
+            async with Client([self.address], self.user, timeout=5.0) as client:
+                listed = [node async for node in client.list_nodes()]
+            return len(listed) == nodes and all(_takes_pods(node) for node in listed)
+
+        await self._until(ready, f"{nodes} nodes to be ready")
+
+    async def start(self, name: str, command: Sequence[str]) -> None:
+        """Start a process."""
+        self.processes[name] = await Process.start(name, command, self.folder.log(name))
+
+    async def end(self, names: Sequence[str]) -> None:
+        """End processes, all at once."""
+        ending = [self.processes[name].end() for name in names if name in self.processes]
+        await asyncio.gather(*ending)
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                while True:
+                    self.check()
+                    with contextlib.suppress(DrumlineError):
+                        if await holds():
+                            return
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise TimeoutError(f"waited {_START_SECONDS:.0f} s for {what}") from None
+
+
+@contextlib.asynccontextmanager
+async def running(*, simulated_nodes: int = 0, process_nodes: int = 0) -> AsyncIterator[Cluster]:
+    """Run a cluster while the block runs; all nodes are ready, and nothing is being written."""
+    with tempfile.TemporaryDirectory(prefix="drumline-benchmark-") as name:
+        folder = StateFolder(Path(name) / "state")
+        folder.prepare()
+        cluster = Cluster(folder, folder.plan(process_nodes, simulated_nodes))
+        make_certificates(folder, cluster.plan)
+        etcd_command = etcd.command(etcd.find(""), cluster.plan, folder)
+        parts = components.components(cluster.plan, folder, etcd_command)
+        try:
+            for part in parts:
+                await cluster.start(part.name, part.command)
+            await cluster.until_ready(process_nodes + simulated_nodes)
+            await cluster.until_quiet()
+            yield cluster
+        finally:
+            for turn in range(max(part.end_turn for part in parts) + 1):
+                await cluster.end([part.name for part in parts if part.end_turn == turn])
+
+
+def _takes_pods(node: Node) -> bool:
+    return node.status.state == NODE_STATE_READY and node.load.schedulable
