@@ -22,8 +22,11 @@ _SIMULATED_CPU = "32"
 _SIMULATED_MEMORY = "128Gi"
 
 
-def registrations(settings: Settings, address: str) -> list[NodeRegistration]:
-    """Give what each node says. Raises SettingsError for settings that no node can have."""
+def registrations(settings: Settings) -> list[NodeRegistration]:
+    """Give what each node says; the address is filled in once it is known.
+
+    Raises SettingsError for settings that no node can have.
+    """
     if settings.runtime not in _RUNTIMES:
         raise SettingsError(f"--runtime is {settings.runtime!r}, and must be one of {_RUNTIMES}")
     if len(settings.nodes) > MAXIMUM_NODES:
@@ -45,7 +48,7 @@ def registrations(settings: Settings, address: str) -> list[NodeRegistration]:
         taints=taints,
         runtime=settings.runtime,
         runs_images=simulated,
-        address=address,
+        address=settings.advertise_address,
         kubelet_version=VERSION,
         platform="simulated" if simulated else f"{uname.system} {uname.release} {uname.machine}",
     )

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 
 from drumline.kubelet.agent import Agent
@@ -27,12 +28,14 @@ _SERVICE = kubelet_service_pb2.DESCRIPTOR.services_by_name["KubeletService"]
 # Pods that are ended together with this process get so long at most.
 _EXIT_GRACE_SECONDS = 5.0
 _EXIT_SECONDS = 8.0
+# Hosts to listen on that say nothing of where to connect to.
+_EVERYWHERE = ("", "0.0.0.0", "[::]")  # noqa: S104
 
 
 async def run(settings: Settings) -> None:
     """Carry the nodes, until cancelled."""
     nodes = settings.nodes
-    declared = registrations(settings, settings.advertise_address or settings.listen_address)
+    declared = registrations(settings)
     allocatable = {r.name: resources.from_proto(r.info.allocatable) for r in declared}
     runtime = make_runtime(settings)
     apiserver = Endpoints(settings.apiserver, settings.tls)
@@ -85,6 +88,8 @@ def make_runtime(settings: Settings) -> Runtime:
 def advertised(settings: Settings, port: int) -> str:
     """Give where the apiserver reaches this process."""
     host = settings.listen_address.rpartition(":")[0]
+    if host in _EVERYWHERE:
+        host = socket.gethostname()
     return settings.advertise_address or f"{host}:{port}"
 
 

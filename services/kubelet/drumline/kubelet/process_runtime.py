@@ -228,6 +228,8 @@ class ProcessRuntime:
                     entry.supervisor_ended = False
                     entry.pidfd = found.pidfd
                     self._watch(entry)
+                    if entry.deadline is not None:
+                        await self._ask_to_stop(entry)
                 if found.state is not None:
                     self._tell(entry, found.state)
         finally:

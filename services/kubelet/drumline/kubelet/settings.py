@@ -17,7 +17,8 @@ class Settings:
         "127.0.0.1:0", "HOST:PORT to answer the apiserver on; port 0 takes a free one"
     )
     advertise_address: str = setting(
-        "", "HOST:PORT that the apiserver reaches it at; what it listens on when left out"
+        "",
+        "HOST:PORT that the apiserver reaches it at; what it listens on when left out",
     )
     tls_ca: Path = setting(Path("ca.crt"), "certificate of the cluster's CA")
     tls_certificate: Path = setting(
