@@ -23,6 +23,7 @@ _DEFAULT_PAGE = 500
 
 # Field numbers that the list and result messages of all kinds have in common.
 RESULTS = 1
+_RESOURCE_VERSION = 2
 RESULT_STATUS = 1
 RESULT_OBJECT = 2
 
@@ -110,6 +111,14 @@ async def results(
             entry = index.entries.get(key)
             parts.append(result(None if entry is None else index.whole(entry)))
     return b"".join(parts)
+
+
+def holds_at(cache: Cache, outcomes: Sequence[Committed[Any] | DrumlineError]) -> bytes:
+    """Encode the version at which all that was committed holds; nothing when nothing was."""
+    revision = newest_revision(outcomes)
+    if not revision:
+        return b""
+    return wire.message_field(_RESOURCE_VERSION, cache.version(revision).encode())
 
 
 def statuses(outcomes: Sequence[Committed[Any] | DrumlineError]) -> list[Status]:

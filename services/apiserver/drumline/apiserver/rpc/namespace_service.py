@@ -37,7 +37,8 @@ class NamespaceService:
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
         names = [n.metadata.name for n in request.namespaces]
-        return await common.results(self._cache, self._cache.namespaces, names, outcomes)
+        results = await common.results(self._cache, self._cache.namespaces, names, outcomes)
+        return results + common.holds_at(self._cache, outcomes)
 
     async def GetNamespace(
         self, request: namespace_service_pb2.GetNamespaceRequest, _: Call
@@ -83,4 +84,5 @@ class NamespaceService:
             common.plan(delete, name, f"names[{index}]") for index, name in enumerate(request.names)
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
-        return await common.results(self._cache, self._cache.namespaces, request.names, outcomes)
+        results = await common.results(self._cache, self._cache.namespaces, request.names, outcomes)
+        return results + common.holds_at(self._cache, outcomes)

@@ -77,7 +77,8 @@ class NodeService:
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
         names = [u.node.metadata.name for u in request.updates]
-        return await common.results(self._cache, self._cache.nodes, names, outcomes)
+        results = await common.results(self._cache, self._cache.nodes, names, outcomes)
+        return results + common.holds_at(self._cache, outcomes)
 
     def _amend(self, update: node_service_pb2.NodeUpdate, path: str) -> Step[None]:
         metadata = update.node.metadata
@@ -101,7 +102,8 @@ class NodeService:
             common.plan(forget, name, f"names[{index}]") for index, name in enumerate(request.names)
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
-        return await common.results(self._cache, self._cache.nodes, request.names, outcomes)
+        results = await common.results(self._cache, self._cache.nodes, request.names, outcomes)
+        return results + common.holds_at(self._cache, outcomes)
 
 
 def _selector(selector: metadata_pb2.LabelSelector) -> Callable[[NodeEntry], bool]:

@@ -45,10 +45,11 @@ class PodService:
                 plans.append(pods.create(pod, common.new_uid(), now))
         outcomes = await common.carry_out(self._context.committer, plans)
         await self._reached_if_repeated(outcomes)
-        return b"".join(
+        parts = [
             common.result(self._created(pod, outcome))
             for pod, outcome in zip(request.pods, outcomes, strict=True)
-        )
+        ]
+        return b"".join(parts) + common.holds_at(self._cache, outcomes)
 
     async def _reached_if_repeated(
         self, outcomes: Sequence[Committed[bytes | None] | DrumlineError]
@@ -126,7 +127,8 @@ class PodService:
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
         keys = [_key(u.pod.metadata.namespace, u.pod.metadata.name) for u in request.updates]
-        return await common.results(self._cache, self._cache.pods, keys, outcomes)
+        results = await common.results(self._cache, self._cache.pods, keys, outcomes)
+        return results + common.holds_at(self._cache, outcomes)
 
     def _amend(self, update: pod_service_pb2.PodUpdate, path: str) -> Step[None]:
         metadata = update.pod.metadata
@@ -161,7 +163,8 @@ class PodService:
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
         keys = [_key(reference.namespace, reference.name) for reference in request.pods]
-        return await common.results(self._cache, self._cache.pods, keys, outcomes)
+        results = await common.results(self._cache, self._cache.pods, keys, outcomes)
+        return results + common.holds_at(self._cache, outcomes)
 
     async def WaitForPods(
         self, request: pod_service_pb2.WaitForPodsRequest, _: Call
