@@ -3,9 +3,9 @@
 import asyncio
 import random
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from drumline.api.v1.metadata_pb2 import PodReference
@@ -74,7 +74,7 @@ class Scheduler:
         while True:
             subscription = Subscription(self._endpoints, self._plan, synced)
             try:
-                await subscription.run()
+                await _to_its_end(subscription.run())
             except* DrumlineError as group:
                 error = _first(group)
                 _log.warning(
@@ -94,7 +94,7 @@ class Subscription:
     def __init__(
         self, endpoints: Endpoints, plan: Plan, synced: Callable[[], Awaitable[None]]
     ) -> None:
-        self._stub: "SchedulerServiceAsyncStub" = SchedulerServiceStub(endpoints.channel())
+        self._stub: SchedulerServiceAsyncStub = SchedulerServiceStub(endpoints.channel())
         self._plan = plan
         self._synced = synced
         # Several schedulers, and one after the other, begin at different nodes.
@@ -240,6 +240,21 @@ class Subscription:
             if self._core.synced:
                 self._core.sweep()
                 self._wake()
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work in a task of its own.
+
+    A task group that fails while its task is cancelled forgets the cancellation;
+    so the task that is cancelled must not be the one that holds the group.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    task.result()
 
 
 def _first(group: BaseExceptionGroup[DrumlineError]) -> DrumlineError:
