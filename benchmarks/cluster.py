@@ -123,6 +123,10 @@ async def running(*, simulated_nodes: int = 0, process_nodes: int = 0) -> AsyncI
             await cluster.until_ready(process_nodes + simulated_nodes)
             await cluster.until_quiet()
             yield cluster
+        except TimeoutError:
+            # That a process has ended says more than what was waited for in vain.
+            cluster.check()
+            raise
         finally:
             for turn in range(max(part.end_turn for part in parts) + 1):
                 await cluster.end([part.name for part in parts if part.end_turn == turn])

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import statistics
@@ -45,8 +46,7 @@ def combine(runs: Sequence[Figures]) -> dict[str, Any]:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Give the least value that at least `share` (0 to 1) of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)]
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def show(title: str, result: Figures, *, as_json: bool) -> None:
