@@ -70,9 +70,11 @@ async def test_an_image_is_refused(cluster: Cluster, kubelet: Kubelet) -> None:
 
 
 async def test_a_deleted_pod_ends_within_its_grace(cluster: Cluster, kubelet: Kubelet) -> None:
-    pod = make_pod(shell("trap '' TERM; sleep 999 & wait; sleep 999"))
+    note = kubelet.state_dir / "note"
+    pod = make_pod(shell(f"trap '' TERM; sleep 999 & echo $! > {note}; wait; sleep 999"))
     cluster.fake.assign(pod)
     await running(cluster, pod)
+    await until(lambda: pid_in(note))
     cluster.fake.delete(pod, 1)
     await ended(cluster, pod)
     status = cluster.fake.history(pod)[-1]

@@ -102,12 +102,12 @@ class PodTable:
         record.sequence = max(record.sequence, pod.status.report_sequence)
         if record.life.stage is Stage.WAITING and record not in self._waiting.get(node, ()):
             return self._admit(record, pod)
-        if record.charged is None and record.life.stage is not Stage.ENDED:
+        if record.charged is None and record.life.stage in {Stage.STARTING, Stage.RUNNING}:
             self._charge(record)
         actions: list[Action] = []
         if pod.metadata.HasField("delete_time"):
             actions = record.life.stop(lifecycle.DELETED, record.grace, now)
-        if newest and _differs(record.life, pod):
+        if newest and Report() not in actions and _differs(record.life, pod):
             actions.append(Report())
         return self._with(record, actions)
 
@@ -177,7 +177,9 @@ class PodTable:
                 why = "the node has no trace of it, though it was reported running"
                 return self._with(record, record.life.refuse(lifecycle.LOST_BY_NODE, why))
             self._charge(record)
-            return self._with(record, record.life.recover(state))
+            record.life.recover(state)
+            # It was reported already, unless by other words.
+            return self._with(record, [Report()] if _differs(record.life, pod) else [])
         return self._admit(record, pod)
 
     def _admit(self, record: Record, pod: Pod) -> Actions:

@@ -38,7 +38,7 @@ class KubeletService:
         tail = asked.tail_lines if asked.HasField("tail_lines") else None
         if tail is not None and tail < 0:
             raise InvalidArgumentError.of(
-                [Violation("logs.tail_lines", f"must not be negative, is {tail}")]
+                [Violation("tail_lines", f"must not be negative, is {tail}")]
             )
         pieces = self._runtime.logs(
             request.pod_uid, asked.container, tail_lines=tail, follow=asked.follow

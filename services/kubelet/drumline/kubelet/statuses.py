@@ -22,8 +22,7 @@ def reason_and_message(life: Life) -> tuple[str, str]:
     if life.stage is Stage.STARTING:
         return lifecycle.STARTING, "the node is starting it"
     if life.stage is Stage.RUNNING:
-        asked = f"; it was asked to end within {life.grace:g} s" if life.stopping else ""
-        return lifecycle.STARTED, f"running{asked}"
+        return lifecycle.STARTED, "running"
     return _ending(life, life.state or _EMPTY)
 
 
