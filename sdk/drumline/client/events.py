@@ -20,14 +20,14 @@ class _Object(Protocol):
 T = TypeVar("T", bound=_Object)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Changed(Generic[T]):
     """The object is among those watched: new, changed, or there from the start."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Removed(Generic[T]):
     """The object was deleted, or no longer matches; this is its last known state."""
 

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Result(Generic[T]):
     """What became of one item: its value as it is now, or the error that it was refused with.
 
