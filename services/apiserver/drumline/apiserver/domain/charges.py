@@ -10,15 +10,39 @@ from drumline.api.v1.resources_pb2 import Resources
 from drumline.apiserver.store.kinds import NODE_LOADS, QUOTA_USES
 from drumline.apiserver.store.view import View
 from drumline.model import resources
+from drumline.model.errors import ResourceExhaustedError
 from drumline.model.resources import Amounts
 from drumline.storage.v1 import records_pb2
 
 Change = Callable[[Amounts, Amounts], Amounts]
 
+# Bounds of a namespace's sum, which every create and every end of a pod rewrites: what
+# its fields hold, and how many resources beside cpu and memory it can be a sum of.
+_MAX_SUM = 2**63 - 1
+_MAX_NAMED = 64
+
 
 def charge_namespace(view: View, namespace: str, request: Amounts) -> None:
-    """Count a pod that comes into being."""
-    _change_usage(view, namespace, 1, request, resources.add)
+    """Count a pod that comes into being. Raises ResourceExhaustedError beyond the bounds."""
+    _change_usage(view, namespace, 1, request, _added)
+
+
+def _added(before: Amounts, request: Amounts) -> Amounts:
+    total = resources.add(before, request)
+    if len(total.named) > _MAX_NAMED and len(total.named) > len(before.named):
+        raise ResourceExhaustedError(
+            f"the pods of a namespace can ask for {_MAX_NAMED} resources beside cpu and memory"
+            " between them; delete pods, or use another namespace",
+            reason="TOO_MANY_RESOURCE_NAMES",
+        )
+    amounts = (total.cpu_millicores, total.memory_bytes, *(amount for _, amount in total.named))
+    if max(amounts) > _MAX_SUM:
+        raise ResourceExhaustedError(
+            "the pods of the namespace would ask for more than can be counted; delete pods, or"
+            " use another namespace",
+            reason="NAMESPACE_SUM_TOO_LARGE",
+        )
+    return total
 
 
 def discharge_namespace(view: View, namespace: str, request: Amounts) -> None:
