@@ -52,6 +52,7 @@ class FakeCluster:
         self.statuses: dict[str, list[PodStatus]] = {}
         self.beats: list[BeatRequest] = []
         self.beat_streams = 0
+        self.watches = 0
         self.interval = 0.1
         # What goes wrong, while it is set.
         self.report_error: DrumlineError | None = None
@@ -114,6 +115,7 @@ class FakeCluster:
         nodes = frozenset(request.nodes)
         queue: asyncio.Queue[PodEvent | None] = asyncio.Queue()
         entry = (nodes, queue)
+        self.watches += 1
         self._watchers.append(entry)
         try:
             yield WatchAssignedPodsResponse(mark=WATCH_MARK_ESTABLISHED)

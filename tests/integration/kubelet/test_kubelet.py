@@ -281,7 +281,6 @@ async def test_e3_pods_that_start_together_are_reported_together(
     pods = [make_pod(["sleep", "999"]) for _ in range(30)]
     cluster.fake.assign(*pods)
     await running(cluster, *pods)
-    assert all(cluster.fake.reasons(pod) == ["STARTED"] for pod in pods)
     assert len(cluster.fake.batches) < 15
 
 
@@ -360,3 +359,38 @@ async def test_l3_a_silent_nodecontroller_is_redialled(cluster: Cluster, kubelet
     cluster.fake.mute_beats = False
     seen = len(cluster.fake.beats)
     await until(lambda: len(cluster.fake.beats) > seen + 3)
+
+
+async def test_field_report_28_starting_many_processes_disturbs_no_stream(
+    cluster: Cluster, kubelet: Kubelet
+) -> None:
+    cluster.fake.interval = 1.0
+    await until(lambda: cluster.fake.beats)
+    pods = [make_pod(["true"]) for _ in range(200)]
+    cluster.fake.assign(*pods[:100])
+    await until(lambda: not cluster.fake.pods)
+    cluster.fake.assign(*pods[100:])
+    await until(lambda: not cluster.fake.pods)
+    assert {cluster.fake.reasons(pod)[-1] for pod in pods} == {"COMPLETED"}
+    assert (cluster.fake.watches, cluster.fake.beat_streams) == (1, 1)
+
+
+async def test_l5_a_hung_disk_delays_its_pod_and_nothing_else(
+    cluster: Cluster, kubelet: Kubelet
+) -> None:
+    await until(lambda: cluster.fake.beats)
+    hung, other = make_pod(["true"]), make_pod(["true"])
+    folder = kubelet.state_dir / "pods" / hung.metadata.uid
+    folder.mkdir(parents=True)
+    # Writing here waits for a reader, as long as it takes.
+    os.mkfifo(folder / "pod.pb.new")
+    cluster.fake.assign(hung, other)
+    await ended(cluster, other)
+    seen = len(cluster.fake.beats)
+    await until(lambda: len(cluster.fake.beats) > seen + 3)
+    assert cluster.fake.beat_streams == 1
+    await until(lambda: cluster.fake.reasons(hung) == ["STARTING"])
+    reader = os.open(folder / "pod.pb.new", os.O_RDONLY | os.O_NONBLOCK)
+    await ended(cluster, hung)
+    os.close(reader)
+    assert cluster.fake.reasons(hung)[-1] == "COMPLETED"

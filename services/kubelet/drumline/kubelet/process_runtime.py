@@ -12,6 +12,7 @@ import os
 import py_compile
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +78,7 @@ class ProcessRuntime:
         self._listener: Listener = lambda _: None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="pods")
         self._background: set[asyncio.Task[None]] = set()
+        self._spawning = threading.Lock()
         self._fifo = -1
         self._lock = -1
 
@@ -302,22 +304,31 @@ class ProcessRuntime:
         """Start a supervisor; give its pidfd. Raises OSError, ValueError."""
         folder.prepare(pod, self._environ)
         complaints = str(folder.path / "supervisor.log")
-        pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", "-X", "utf8", str(self._program), str(folder.path)],
-            {
-                MARK_UID: folder.uid,
-                **{n: self._environ[n] for n in _SUPERVISOR_NEEDS if n in self._environ},
-            },
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, complaints, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            # Blocked from its first instruction: a request to stop waits for it.
-            setsigmask=_BLOCKED,
-        )
+        # The interpreter is not let go while a process is made: one thread at a time
+        # makes one, so that heartbeats get their turn between two.
+        with self._spawning:
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-X", "utf8", str(self._program), str(folder.path)],
+                {
+                    MARK_UID: folder.uid,
+                    **{n: self._environ[n] for n in _SUPERVISOR_NEEDS if n in self._environ},
+                },
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (
+                        os.POSIX_SPAWN_OPEN,
+                        1,
+                        complaints,
+                        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+                        0o600,
+                    ),
+                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                ],
+                setsid=True,
+                # Blocked from its first instruction: a request to stop waits for it.
+                setsigmask=_BLOCKED,
+            )
         return os.pidfd_open(pid)
 
     def _read_pod(self, folder: PodFolder) -> Pod | None:
