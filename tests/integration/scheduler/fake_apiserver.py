@@ -60,6 +60,8 @@ class FakeApiserver:
     """So many posts are carried out, and then fail."""
     refuse_wrongly: int = 0
     """So many proposals are refused although there is room."""
+    fail_verdicts: int = 0
+    """So many posts of verdicts fail."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     """Posts wait for it before anything is done."""
 
@@ -126,6 +128,9 @@ class FakeApiserver:
 
     async def PostVerdicts(self, request: PostVerdictsRequest, call: Call) -> PostVerdictsResponse:
         call.peer.require_scheduler(request.scheduler_name)
+        if self.fail_verdicts:
+            self.fail_verdicts -= 1
+            raise UnavailableError("failed on purpose")
         response = PostVerdictsResponse()
         for said in request.verdicts:
             self.verdicts.setdefault(said.pod.name, []).append(said.verdict)

@@ -54,6 +54,12 @@ async def test_l1_an_unplaceable_pod_is_explained_and_placed_when_a_node_comes(
     await until(lambda: apiserver.assigned.get("big") == "large")
 
 
+async def test_verdicts_that_could_not_be_posted_are_posted_later(running: Setting) -> None:
+    running.apiserver.fail_verdicts = 2
+    running.apiserver.add_pods(pod("a"), pod("b"))
+    await until(lambda: {"a", "b"} == set(running.apiserver.verdicts))
+
+
 async def test_report_1_a_slow_commit_is_not_overtaken(running: Setting) -> None:
     apiserver = running.apiserver
     apiserver.add_nodes(node("n1"))

@@ -74,6 +74,17 @@ def test_a_batch_is_bounded_and_the_rest_comes_next() -> None:
     assert not core.has_work
 
 
+def test_equal_nodes_take_turns_from_one_round_to_the_next() -> None:
+    core = synced(told(nodes=[node(f"n{n}") for n in range(3)]))
+    nodes = []
+    for number in range(6):
+        core.apply(told(pods=[pod(f"p{number}")]))
+        batch = core.next_batch(10)
+        nodes += [node_name for _, node_name in placed(batch)]
+        core.answer(batch, [refused("POD_NOT_FOUND")])
+    assert nodes == ["n0", "n1", "n2"] * 2
+
+
 def test_report_1_a_pod_in_flight_keeps_its_place() -> None:
     core = synced(told(nodes=[node("n1")], pods=[pod("a", cpu=3000)]))
     [slow] = core.next_batch(10)
@@ -291,6 +302,18 @@ def test_a_verdict_that_did_not_arrive_is_due_again() -> None:
     assert verdicts(core) == []
     core.verdicts_failed(taken)
     assert verdicts(core) == [("a", "INSUFFICIENT_CPU")]
+
+
+def test_a_verdict_that_is_again_what_was_told_is_not_told_again() -> None:
+    core = synced(told(nodes=[node("n1")], pods=[pod("a", cpu=5000)]))
+    core.next_batch(10)
+    assert verdicts(core) == [("a", "INSUFFICIENT_CPU")]
+    for its_load in (load(2, promised=amounts(1000)), load(3)):
+        core.apply(told(loads={"n1": its_load}))
+        core.next_batch(10)
+        core.review()
+        assert core.has_untold
+    assert verdicts(core) == []
 
 
 def test_a_pod_that_was_placed_meanwhile_gets_no_verdict() -> None:
