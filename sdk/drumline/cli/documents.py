@@ -5,6 +5,7 @@ that YAML gives them. Size, depth and what aliases stand for are bounded, so tha
 a small file cannot become a large one.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,11 @@ import yaml
 MAXIMUM_BYTES = 16 << 20
 MAXIMUM_DEPTH = 32
 MAXIMUM_NODES = 500_000
+
+_HALF = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(
+    r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
 
 _CORE = "tag:yaml.org,2002:"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -72,7 +78,7 @@ def parse(data: bytes) -> list[Node]:
         raise DocumentError(before.count(b"\n") + 1, column, "this is not UTF-8 text") from error
     if text.lstrip()[:1] in {"{", "["}:
         # JSON may be indented with tabs, which YAML forbids; within strings it has none.
-        text = text.replace("\t", " ")
+        text = _ESCAPE.sub(_joined, text.replace("\t", " "))
     try:
         return _Builder(yaml.parse(text, Loader=_LOADER)).documents()
     except yaml.MarkedYAMLError as error:
@@ -115,7 +121,7 @@ class _Builder:
             self._anchors[event.anchor] = None
         node: Node
         if isinstance(event, yaml.ScalarEvent):
-            node = Scalar(_whole_characters(event.value), _kind(event), line)
+            node = Scalar(_text(event), _kind(event), line)
         elif isinstance(event, yaml.SequenceStartEvent):
             _check_tag(event, "seq")
             node = Items([], line)
@@ -167,6 +173,13 @@ def _at(event: Any, text: str) -> DocumentError:
     return DocumentError(event.start_mark.line + 1, event.start_mark.column + 1, text)
 
 
+def _text(event: Any) -> str:
+    text = str(event.value)
+    if not text.isascii() and _HALF.search(text):
+        raise _at(event, "this holds half a character")
+    return text
+
+
 def _kind(event: Any) -> str:
     if event.tag and event.tag != "!":
         _check_tag(event, "str", "int", "float", "bool", "null")
@@ -185,11 +198,11 @@ def _check_tag(event: Any, *allowed: str) -> None:
         raise _at(event, f"the tag {event.tag} is not supported here")
 
 
-def _whole_characters(text: str) -> str:
-    """Join the halves of characters that JSON writes as two escapes."""
-    if text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _joined(escape: re.Match[str]) -> str:
+    """Write a character that JSON escapes in two halves as it is; leave other escapes."""
+    if escape[1] is None:
+        return escape[0]
+    return bytes.fromhex(escape[1] + escape[2]).decode("utf-16-be")
 
 
 def _position_of_unprintable(text: str) -> tuple[int, int]:

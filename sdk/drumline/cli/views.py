@@ -149,7 +149,8 @@ def memory(amount: int) -> str:
     """Write bytes for people, to three digits: 23.6Gi."""
     units = ("", "Ki", "Mi", "Gi", "Ti")
     power = min((max(amount, 1).bit_length() - 1) // 10, len(units) - 1)
-    return f"{amount / 1024**power:.3g}{units[power]}"
+    size = amount / 1024**power
+    return f"{size:.0f}{units[power]}" if size >= 100 else f"{size:.3g}{units[power]}"
 
 
 def amounts(message: Resources) -> str:

@@ -1,0 +1,108 @@
+"""What tables and descriptions show."""
+
+import datetime
+
+import pytest
+from drumline.api.v1.pod_pb2 import PHASE_PENDING, PHASE_RUNNING, PHASE_TERMINATED, Phase, Pod
+from drumline.cli import output, views
+from drumline.cli.commands.describe import describe_pod
+from google.protobuf.timestamp_pb2 import Timestamp
+
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+def pod(phase: Phase.ValueType, reason: str) -> Pod:
+    made = Pod()
+    made.metadata.name = "web"
+    made.metadata.namespace = "default"
+    made.status.phase = phase
+    made.status.reason = reason
+    made.status.waiting_on = "scheduler:default"
+    made.spec.containers.add(name="main", command=["sleep", "1 2"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "shown"),
+    [
+        (PHASE_PENDING, "UNSCHEDULED", "Pending (UNSCHEDULED)"),
+        (PHASE_RUNNING, "STARTED", "Running"),
+        (PHASE_RUNNING, "SOMETHING_NEW", "Running (SOMETHING_NEW)"),
+        (PHASE_TERMINATED, "COMPLETED", "Terminated (COMPLETED)"),
+    ],
+)
+def test_a_status_is_the_phase_and_the_reason(
+    phase: Phase.ValueType, reason: str, shown: str
+) -> None:
+    assert views.pod_status(pod(phase, reason)) == shown
+
+
+def test_a_verdict_is_the_reason_of_a_pod_that_fits_nowhere() -> None:
+    made = pod(PHASE_PENDING, "UNSCHEDULED")
+    made.verdict.reason = "NO_NODE_FITS"
+    assert views.pod_status(made) == "Pending (NO_NODE_FITS)"
+
+
+def test_a_pod_that_is_being_deleted_says_so() -> None:
+    made = pod(PHASE_RUNNING, "STARTED")
+    made.metadata.delete_time.FromSeconds(5)
+    assert views.pod_status(made) == "Running (STOPPING)"
+
+
+def test_c1_a_description_names_each_cause_with_its_number_of_nodes() -> None:
+    made = pod(PHASE_PENDING, "UNSCHEDULED")
+    made.verdict.reason = "NO_NODE_FITS"
+    made.verdict.message = "0 of 5 nodes can take it"
+    made.verdict.nodes = 5
+    made.verdict.causes.add(
+        reason="INSUFFICIENT_CPU", message="less than 8 cpu is free", nodes=3, example_node="a"
+    )
+    made.verdict.causes.add(
+        reason="UNTOLERATED_TAINT", message="taint x:NO_SCHEDULE", nodes=2, example_node="b"
+    )
+    text = describe_pod(made, NOW)
+    assert "Waits for:     scheduler:default\n" in text
+    assert "Why:           0 of 5 nodes can take it\n" in text
+    assert "(5 nodes looked at" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["3", "INSUFFICIENT_CPU", "less", "than", "8", "cpu", "is", "free", "a"] in rows
+    assert ["2", "UNTOLERATED_TAINT", "taint", "x:NO_SCHEDULE", "b"] in rows
+
+
+def test_a_description_shows_how_containers_ended() -> None:
+    made = pod(PHASE_TERMINATED, "FAILED")
+    status = made.status.containers.add(name="main", phase=PHASE_TERMINATED, reason="FAILED")
+    status.exit_code = 0
+    assert "Exit code:  0\n" in describe_pod(made, NOW)
+    status.ClearField("exit_code")
+    status.signal = 9
+    assert "Exit code:  signal 9\n" in describe_pod(made, NOW)
+    assert "Command:    sleep '1 2'\n" in describe_pod(made, NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(-5, "0s"), (59, "59s"), (60, "1m"), (61, "1m1s"), (3600, "1h"), (7500, "2h5m"),
+     (86_400, "1d"), (90_000, "1d1h"), (9 * 86_400 + 3600, "9d")],
+)  # fmt: skip
+def test_ages_are_short(seconds: float, shown: str) -> None:
+    assert output.span(seconds) == shown
+
+
+def test_no_time_has_no_age() -> None:
+    assert output.age(Timestamp(), NOW) == ""
+    assert output.moment(Timestamp()) == ""
+
+
+def test_rows_that_come_later_stand_under_the_first() -> None:
+    table = output.Table(("NAME", "STATUS"))
+    assert table.text([["web-server", "x"]]) == "NAME         STATUS\nweb-server   x\n"
+    assert table.text([["a", "y"]]) == "a            y\n"
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0, "0"), (1023, "1023"), (1024, "1Ki"), (64 << 20, "64Mi"), (25325268992, "23.6Gi")],
+)
+def test_memory_is_written_for_people(amount: int, shown: str) -> None:
+    assert views.memory(amount) == shown
