@@ -15,7 +15,7 @@ from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.node_service import LOAD_ONLY
 from drumline.apiserver.store.committer import Step
 from drumline.model import validation
-from drumline.model.errors import DrumlineError, InvalidArgumentError, Violation, to_status
+from drumline.model.errors import DrumlineError, PermissionDeniedError, Violation, to_status
 from drumline.model.names import DEFAULT_NAMESPACE
 from drumline.process import clock
 from drumline.process.rpc import Call
@@ -158,7 +158,7 @@ class SchedulerService:
         key = pod_key(said.pod.namespace or DEFAULT_NAMESPACE, said.pod.name)
         pod = self._cache.pods.entries.get(key)
         if pod is not None and pod.scheduler_name != scheduler_name:
-            raise InvalidArgumentError(
+            raise PermissionDeniedError(
                 f'the pod is scheduled by "{pod.scheduler_name}"', reason="WRONG_SCHEDULER"
             )
         encoded = pod_pb2.Pod(verdict=said.verdict).SerializeToString()
