@@ -1,6 +1,6 @@
 """drumline.node.v1.NodeAgentService."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection
 from itertools import chain
 
 from drumline.api.v1 import pod_pb2
@@ -69,10 +69,10 @@ class NodeAgentService:
         for name in names:
             common.checked(validation.name(name, "nodes"))
             _require_node(call.peer, name)
-        if call.peer.is_simulator:
-            self._require_simulated(names)
         # Nothing older than now: a pod that has left the node must not start again.
         await self._cache.reached_now()
+        if call.peer.is_simulator:
+            await self._require_simulated(names)
         watch = watches.Watch(
             self._cache,
             self._cache.pods,
@@ -84,7 +84,10 @@ class NodeAgentService:
         async for message in watch.messages():
             yield message
 
-    def _require_simulated(self, names: Iterable[str]) -> None:
+    async def _require_simulated(self, names: Collection[str]) -> None:
+        if not self._cache.nodes.entries.keys() >= set(names):
+            # Another apiserver may know them, and what they are.
+            await self._cache.reached_now()
         for name in names:
             entry = self._cache.nodes.entries.get(name)
             if entry is not None and not entry.simulated:
@@ -98,7 +101,7 @@ class NodeAgentService:
         for name in {report.node for report in request.reports}:
             _require_node(call.peer, name)
         if call.peer.is_simulator:
-            self._require_simulated({report.node for report in request.reports})
+            await self._require_simulated({report.node for report in request.reports})
 
         def report(said: pb.PodStatusReport, path: str) -> Step[None]:
             said.pod.namespace = said.pod.namespace or DEFAULT_NAMESPACE
