@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import grpc
 from drumline.api.v1 import (
+    cluster_service_pb2,
     cluster_service_pb2_grpc,
     namespace_service_pb2_grpc,
     node_pb2,
@@ -28,7 +29,7 @@ from drumline.process.rpc import channel
 from drumline.process.tls import TlsFiles
 from drumline.scheduling.v1 import scheduler_service_pb2_grpc
 
-from tests.support.store import EtcdServer, free_port
+from tests.support.store import EtcdServer, free_port, is_listening
 
 S = TypeVar("S")
 
@@ -87,8 +88,12 @@ class Api:
     async def start(self) -> None:
         """Start it, and wait until it answers."""
         self.task = asyncio.create_task(Apiserver(self.settings).run())
-        from drumline.api.v1 import cluster_service_pb2
+        await self.ready()
 
+    async def ready(self) -> None:
+        """Wait until it answers."""
+        while not is_listening(self.settings.listen_address):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.005)
         request = cluster_service_pb2.GetVersionRequest()
         while True:
             try:

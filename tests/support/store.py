@@ -3,6 +3,7 @@
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,13 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def is_listening(address: str) -> bool:
+    """Say whether somebody takes connections at HOST:PORT."""
+    host, port = address.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
 
 
 def make_certificates(folder: Path, nodes: Sequence[str] = ("node-1", "node-2")) -> None:
@@ -77,12 +85,21 @@ class EtcdServer:
                 f"--cert-file={tls.certificate}",
                 f"--key-file={tls.key}",
                 "--log-level=error",
+                # What a process wrote survives its own death; the machine stays up.
+                "--unsafe-no-fsync",
                 *(self._flags or ("--max-txn-ops=20000", "--max-request-bytes=8388608")),
             ],
             stdout=log,
             stderr=log,
         )
         log.close()
+
+    def wait(self) -> None:
+        """Wait until it takes connections; without that a client's back-off costs a second."""
+        while not is_listening(self.address):
+            assert self.process is not None
+            assert self.process.poll() is None, "etcd has ended"
+            time.sleep(0.01)
 
     def stop(self) -> None:
         """Kill it; its data stays."""

@@ -20,6 +20,7 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def etcd(tmp_path: Path, certs: Path) -> Iterator[EtcdServer]:
     server = EtcdServer(tmp_path, certs)
     server.start()
+    server.wait()
     yield server
     server.stop()
 
