@@ -12,7 +12,6 @@ from drumline.api.v1.metadata_pb2 import (
     EventType,
 )
 from drumline.api.v1.node_pb2 import NodeInfo
-from drumline.api.v1.node_service_pb2 import NodeResult
 from drumline.api.v1.pod_pb2 import PHASE_TERMINATED, Pod, PodStatus
 from drumline.api.v1.pod_service_pb2 import PodEvent
 from drumline.model.errors import (
@@ -58,6 +57,7 @@ class FakeCluster:
         self.report_error: DrumlineError | None = None
         self.lose_answers = False
         self.mute_beats = False
+        self.refusals = 0
         self._watchers: list[tuple[frozenset[str], asyncio.Queue[PodEvent | None]]] = []
 
     def assign(self, *pods: Pod) -> None:
@@ -85,8 +85,8 @@ class FakeCluster:
         return self.statuses.get(pod.metadata.uid, [])
 
     def reasons(self, pod: Pod) -> list[str]:
-        """Give the reasons of what was reported of a pod."""
-        return [status.reason for status in self.history(pod)]
+        """Give the reasons of what was reported of a pod, but for a start that takes long."""
+        return [s.reason for s in self.history(pod) if s.reason != "STARTING"]
 
     def end_watches(self) -> None:
         """End all watches, as an apiserver does that shuts down."""
@@ -100,8 +100,12 @@ class FakeCluster:
         response = RegisterNodesResponse()
         for node in request.nodes:
             assert call.peer.speaks_for_node(node.name)
-            self.nodes[node.name] = node.info
-            response.results.append(NodeResult())
+            result = response.results.add()
+            if self.refusals:
+                self.refusals -= 1
+                result.status.CopyFrom(to_status(ConflictError("not this time")))
+            else:
+                self.nodes[node.name] = node.info
         return response
 
     async def WatchAssignedPods(

@@ -163,8 +163,8 @@ async def test_field_report_30_a_kubelet_that_is_killed_again_and_again_forgets_
     cluster.fake.assign(last)
     await ended(cluster, last)
     for pod in stay:
-        (status,) = before[pod.metadata.uid]
-        assert cluster.fake.history(pod) == [status]
+        status = before[pod.metadata.uid][-1]
+        assert cluster.fake.history(pod) == before[pod.metadata.uid]
         assert program_of(status.containers[0].runtime_id) == [b"sleep", b"999"]
         assert len(processes_of(pod)) == 1
     for pod in gone:
@@ -389,8 +389,34 @@ async def test_l5_a_hung_disk_delays_its_pod_and_nothing_else(
     seen = len(cluster.fake.beats)
     await until(lambda: len(cluster.fake.beats) > seen + 3)
     assert cluster.fake.beat_streams == 1
-    await until(lambda: cluster.fake.reasons(hung) == ["STARTING"])
+    await until(lambda: [s.reason for s in cluster.fake.history(hung)] == ["STARTING"])
     reader = os.open(folder / "pod.pb.new", os.O_RDONLY | os.O_NONBLOCK)
     await ended(cluster, hung)
     os.close(reader)
     assert cluster.fake.reasons(hung)[-1] == "COMPLETED"
+
+
+async def test_a_refused_registration_is_tried_again(cluster: Cluster, kubelet: Kubelet) -> None:
+    await kubelet.stop()
+    cluster.fake.nodes.clear()
+    cluster.fake.registrations = 0
+    cluster.fake.refusals = 2
+    await kubelet.start()
+    await until(lambda: "n1" in cluster.fake.nodes)
+    assert cluster.fake.registrations == 3
+
+
+async def test_a4_files_with_environments_are_their_owners_alone(
+    cluster: Cluster, kubelet: Kubelet
+) -> None:
+    pod = make_pod(["sleep", "999"])
+    pod.spec.containers[0].env.add(name="PASSWORD", value="secret")
+    cluster.fake.assign(pod)
+    await running(cluster, pod)
+    folder = kubelet.state_dir / "pods" / pod.metadata.uid
+    holding = [
+        path for path in folder.iterdir() if path.is_file() and b"secret" in path.read_bytes()
+    ]
+    assert {path.name for path in holding} == {"pod.pb", "spec"}
+    for path in (folder, *holding):
+        assert path.stat().st_mode & 0o077 == 0

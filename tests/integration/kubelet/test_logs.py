@@ -77,7 +77,7 @@ async def test_output_is_followed(
     go = kubelet.state_dir / "go"
     pod = make_pod(shell(f"echo first; while ! test -e {go}; do sleep 0.02; done; echo last"))
     cluster.fake.assign(pod)
-    await until(lambda: cluster.fake.history(pod))
+    await until(lambda: cluster.fake.reasons(pod))
     async with calling(cluster, certificates) as made:
         request = StreamLogsRequest(pod_uid=pod.metadata.uid)
         request.logs.follow = True
@@ -107,7 +107,7 @@ async def test_pods_are_listed_as_the_node_knows_them(
 ) -> None:
     second, first = make_pod(["sleep", "999"], name="b"), make_pod(["sleep", "999"], name="a")
     cluster.fake.assign(second, first)
-    await until(lambda: cluster.fake.history(first) and cluster.fake.history(second))
+    await until(lambda: cluster.fake.reasons(first) and cluster.fake.reasons(second))
     async with calling(cluster, certificates) as made:
         listed = (await KubeletServiceStub(made).ListPods(ListPodsRequest())).pods
     assert [pod.metadata.uid for pod in listed] == [first.metadata.uid, second.metadata.uid]

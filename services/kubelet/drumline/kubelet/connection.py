@@ -101,17 +101,16 @@ class Connection:
         response = await stub.RegisterNodes(
             RegisterNodesRequest(nodes=nodes), timeout=_REGISTER_SECONDS
         )
-        refused: DrumlineError | None = None
+        refused = []
         for node, result in zip(nodes, response.results, strict=True):
             if result.status.code == 0:
                 self._unregistered.discard(node.name)
             else:
-                refused = from_status(result.status)
-                _log.error(
-                    "node_refused", node=node.name, reason=refused.reason, error=refused.message
-                )
-        if refused is not None:
-            raise refused
+                refused.append((node.name, from_status(result.status)))
+        if refused:
+            name, why = refused[0]
+            why.message = f"{len(refused)} nodes were refused, {name} because: {why.message}"
+            raise why
         _log.info("nodes_registered", nodes=len(nodes), address=self._endpoints.address)
 
     async def _register_when_forgotten(self, stub: "NodeAgentServiceAsyncStub") -> None:

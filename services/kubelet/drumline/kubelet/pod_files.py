@@ -60,7 +60,8 @@ class PodFolder:
     def prepare(self, pod: Pod, environ: Mapping[str, str]) -> None:
         """Write everything that a supervisor needs. Raises OSError, ValueError."""
         spec = encode_spec(pod, environ)
-        (self.path / "logs").mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.path / "logs").mkdir(exist_ok=True)
         (self.path / "work").mkdir(exist_ok=True)
         _replace(self.path / SPEC, spec)
         _replace(self.path / POD, pod.SerializeToString())
@@ -215,5 +216,7 @@ def parse_state(uid: str, state: Any) -> SupervisorState:
 
 def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)  # noqa: PTH105 - what it does is plainer so
+    # Its owner's alone: environments hold secrets.
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    temporary.replace(path)

@@ -179,7 +179,12 @@ class ProcessRuntime:
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="pod-files")
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("pod_files_fault", exc_info=error)
 
     async def _start(self, entry: _Entry, pod: Pod) -> None:
         try:
@@ -222,7 +227,7 @@ class ProcessRuntime:
 
     async def _look(self, entry: _Entry) -> None:
         try:
-            while entry.changed:
+            while entry.changed and self._pods.get(entry.folder.uid) is entry:
                 entry.changed = False
                 found = await self._in_thread(self._read, entry.folder, entry.supervisor_ended)
                 if entry.supervisor_ended and found.pidfd >= 0:

@@ -13,7 +13,13 @@ from drumline.api.v1.pod_pb2 import PodStatus
 from drumline.kubelet import statuses
 from drumline.kubelet.pod_table import Record
 from drumline.kubelet.report_queue import ReportQueue
-from drumline.model.errors import DrumlineError, UnavailableError, from_rpc_error, from_status
+from drumline.model.errors import (
+    DrumlineError,
+    InvalidArgumentError,
+    UnavailableError,
+    from_rpc_error,
+    from_status,
+)
 from drumline.node.v1.node_agent_service_pb2 import PodStatusReport, ReportPodStatusesRequest
 from drumline.node.v1.node_agent_service_pb2_grpc import NodeAgentServiceStub
 from drumline.process import clock, logs
@@ -135,7 +141,7 @@ class Reporter:
             _log.warning(
                 "report_refused", pod_uid=record.uid, reason=refusal.reason, error=refusal.message
             )
-            if refusal.reason not in _FINAL:
+            if refusal.reason not in _FINAL and not isinstance(refusal, InvalidArgumentError):
                 again.append(record)
         return again
 
