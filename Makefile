@@ -54,10 +54,12 @@ test-e2e: install ## Run the tests of whole clusters
 	@$(PYTEST) tests/e2e $(ARGS)
 
 .PHONY: faults soak test-compose
+faults: export FULL_LENGTH := 1
 faults: install ## Run the tests that kill, stop and cut off
 	@$(PYTEST) tests/faults $(ARGS)
 
-soak: install ## Run integration, e2e and faults again and again (ROUNDS=10), until one fails
+soak: export FULL_LENGTH := 1
+soak: install ## Run integration, e2e and faults at full length, ROUNDS=10 times, until one fails
 	@round=1; while [ $$round -le $(ROUNDS) ]; do \
 		echo "Round $$round of $(ROUNDS)"; \
 		$(PYTEST) tests/integration tests/e2e tests/faults $(ARGS) || exit 1; \

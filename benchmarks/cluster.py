@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from drumline.api.v1.node_pb2 import NODE_STATE_READY, Node
 from drumline.cli.up import certificates, components, etcd
@@ -36,6 +37,7 @@ class Cluster:
 
     folder: StateFolder
     plan: Plan
+    settings: Mapping[str, str]
     processes: dict[str, Process] = field(default_factory=dict)
 
     @property
@@ -87,7 +89,9 @@ class Cluster:
 
     async def start(self, name: str, command: Sequence[str]) -> None:
         """Start a process."""
-        self.processes[name] = await Process.start(name, command, self.folder.log(name))
+        self.processes[name] = await Process.start(
+            name, command, self.folder.log(name), self.settings
+        )
 
     async def end(self, names: Sequence[str]) -> None:
         """End processes, all at once."""
@@ -108,12 +112,20 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def running(*, simulated_nodes: int = 0, process_nodes: int = 0) -> AsyncIterator[Cluster]:
-    """Run a cluster while the block runs; all nodes are ready, and nothing is being written."""
+async def running(
+    *,
+    simulated_nodes: int = 0,
+    process_nodes: int = 0,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> AsyncIterator[Cluster]:
+    """Run a cluster while the block runs; all nodes are ready, and nothing is being written.
+
+    `settings` are environment variables for its processes; measurements have none.
+    """
     with tempfile.TemporaryDirectory(prefix="drumline-benchmark-") as name:
         folder = StateFolder(Path(name) / "state")
         folder.prepare()
-        cluster = Cluster(folder, folder.plan(process_nodes, simulated_nodes))
+        cluster = Cluster(folder, folder.plan(process_nodes, simulated_nodes), settings)
         make_certificates(folder, cluster.plan)
         etcd_command = etcd.command(etcd.find(""), cluster.plan, folder)
         parts = components.components(cluster.plan, folder, etcd_command)

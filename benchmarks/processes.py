@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -32,15 +32,17 @@ class Process:
         self._counters = psutil.Process(started.pid)
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str], log: Path) -> "Process":
-        """Start it."""
+    async def start(
+        cls, name: str, command: Sequence[str], log: Path, settings: Mapping[str, str]
+    ) -> "Process":
+        """Start it, with `settings` in its environment."""
         with log.open("ab") as output:
             started = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment(),
+                env=environment(**settings),
                 # Ctrl-C is for the benchmark, which then ends its processes in order.
                 start_new_session=True,
             )

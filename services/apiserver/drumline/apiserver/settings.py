@@ -12,7 +12,7 @@ from drumline.process.tls import TlsFiles
 class Settings:
     """The apiserver: the only process that talks to etcd. It serves users, schedulers and nodes."""
 
-    listen_address: str = setting("127.0.0.1:7443", "HOST:PORT to serve on")
+    listen_address: str = setting("127.0.0.1:7400", "HOST:PORT to serve on")
     instance_id: str = setting(socket.gethostname(), "name of this process, for people")
     etcd: tuple[str, ...] = setting(("127.0.0.1:2379",), "etcd's members, each HOST:PORT")
     etcd_ca: Path = setting(Path("certs/ca.crt"), "CA that signed etcd's certificate")
