@@ -41,6 +41,7 @@ class Api:
     settings: Settings
     certs: Path
     task: asyncio.Task[None] | None = None
+    server: Apiserver | None = None
     _channels: dict[str, grpc.aio.Channel] = field(default_factory=dict)
 
     def channel(self, identity: str = "admin") -> grpc.aio.Channel:
@@ -87,7 +88,8 @@ class Api:
 
     async def start(self) -> None:
         """Start it, and wait until it answers."""
-        self.task = asyncio.create_task(Apiserver(self.settings).run())
+        self.server = Apiserver(self.settings)
+        self.task = asyncio.create_task(self.server.run())
         await self.ready()
 
     async def ready(self) -> None:

@@ -219,7 +219,7 @@ class Follower:
 
     async def _read(self) -> None:
         try:
-            async for message in self._stream:
+            while (message := await self._stream.read()) is not grpc.aio.EOF:
                 self.messages.append(message)
         except grpc.aio.AioRpcError as error:
             self.failure = from_rpc_error(error)

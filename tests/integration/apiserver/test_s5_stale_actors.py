@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drumline.api.v1 import node_pb2, node_service_pb2, pod_pb2, resources_pb2
+from drumline.api.v1 import node_pb2, node_service_pb2, resources_pb2
 from drumline.model.errors import InvalidArgumentError, PermissionDeniedError, from_status
 from drumline.model.names import LABEL_SIMULATED
 from drumline.node.v1 import node_agent_service_pb2 as agent_pb2
@@ -212,5 +212,5 @@ async def test_s5_an_assignment_of_another_uid_is_refused(api: Api, unchanged: U
     await create(api, pod("web"))
     async with unchanged:
         assert reasons(await assign(api, (old, "sim-1"))) == ["POD_NOT_FOUND"]
-        nameless = pod_pb2.Pod(metadata={"name": "web"})
+        nameless = pod("web")
         assert reasons(await assign(api, (nameless, "sim-1"))) == ["INVALID"]

@@ -75,6 +75,8 @@ class Cache:
         self._patience = patience
         self.epoch = ""
         self.revision = 0
+        # The record that names the epoch, as it was when the epoch was last checked.
+        self._named_epoch: Record | None = None
         # Whether the store is followed now, and whether that has changed.
         self.live = False
         self.live_changed = asyncio.Event()
@@ -172,6 +174,8 @@ class Cache:
                         self._set_live(True)
                     else:
                         self.apply(revision, items)
+                        if self.record((EPOCHS, EPOCH_NAME)) is not self._named_epoch:
+                            await self._check_history()
                     if self.revision >= self._head and not ready.is_set():
                         ready.set()
             except OutOfRangeError as error:
@@ -189,9 +193,14 @@ class Cache:
 
     async def _check_history(self) -> None:
         """Start afresh when the store is not the one that was followed."""
+        self._named_epoch = self.record((EPOCHS, EPOCH_NAME))
         epoch = await self._read_epoch()
-        if epoch == self.epoch and await self._etcd.current_revision() >= self.revision:
-            return
+        if epoch == self.epoch:
+            if await self._etcd.current_revision() >= self.revision:
+                return
+            # The store went back, and whoever took it back left its name as it was:
+            # revisions of the same name would come to mean something else.
+            epoch = await self._read_epoch(other_than=self.epoch)
         _log.warning("store_epoch_changed", before=self.epoch, now=epoch)
         self.epoch, self.revision = epoch, 0
         # Equal revisions of two histories mean nothing: every record is another.
@@ -203,12 +212,17 @@ class Cache:
         raise OutOfRangeError("the store has another history")
 
     async def _reload(self, backoff: Backoff) -> None:
-        try:
-            self._head = await self._etcd.current_revision()
-            await self._load_at(self._head)
-        except DrumlineError as error:
-            _log.warning("store_lost", error=error.message)
-            await asyncio.sleep(backoff.next_delay())
+        """List everything, until it succeeds: following on without would keep what is gone."""
+        while True:
+            try:
+                self._head = await self._etcd.current_revision()
+                await self._load_at(self._head)
+            except DrumlineError as error:
+                _log.warning("store_lost", error=error.message)
+                self._set_live(False)
+                await asyncio.sleep(backoff.next_delay())
+            else:
+                return
 
     async def _load_at(self, revision: int) -> None:
         """List the store at `revision`, and apply what differs as one change."""
@@ -296,20 +310,23 @@ class Cache:
         if old is not None or new is not None:
             self.namespaces.commit(name, Change(self.revision, old, new, parts))
 
-    async def _read_epoch(self) -> str:
-        """Read which history the store is of; begin one when it says nothing."""
+    async def _read_epoch(self, other_than: str = "") -> str:
+        """Read which history the store is of; begin one when it says nothing, or `other_than`."""
         key = EPOCHS.key(EPOCH_NAME)
         while True:
-            found = await self._etcd.range(key, key + b"\0")
-            if found.items and found.items[0].value is not None:
-                return records_pb2.EpochRecord.FromString(found.items[0].value).epoch
+            revision = 0
+            for item in (await self._etcd.range(key, key + b"\0")).items:
+                revision = item.revision
+                epoch = records_pb2.EpochRecord.FromString(item.value or b"").epoch
+                if epoch != other_than:
+                    return epoch
             record = records_pb2.EpochRecord(epoch=secrets.token_hex(5))
             request = rpc_pb2.TxnRequest()
             request.compare.add(
                 key=key,
                 target=rpc_pb2.Compare.MOD,
                 result=rpc_pb2.Compare.EQUAL,
-                mod_revision=0,
+                mod_revision=revision,
             )
             put = request.success.add().request_put
             put.key, put.value = key, record.SerializeToString()
