@@ -19,6 +19,9 @@ COMMON_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_MILLISECONDS),
     ("grpc.keepalive_timeout_ms", 5_000),
+    # Since gRPC has a time of its own for pings, a minute, the one above alone
+    # does not count: a stopped peer was not noticed for as long.
+    ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
