@@ -74,7 +74,12 @@ async def remove_ended_pods(
         surplus = ended.expired(cache.pods.entries.values(), clock.monotonic(), retention)
         for start in range(0, len(surplus), 1000):
             steps = [pods.remove_ended(e.key, e.uid) for e in surplus[start : start + 1000]]
-            outcomes = await committer.submit(steps)
+            try:
+                outcomes = await committer.submit(steps)
+            except DrumlineError as failure:
+                # Too much is waiting already; there is time.
+                _log.warning("ended_pods_kept", pods=len(steps), error=failure.message)
+                break
             failures = [o for o in outcomes if isinstance(o, DrumlineError)]
             _log.info("ended_pods_removed", pods=len(outcomes) - len(failures))
             if failures:
