@@ -256,7 +256,7 @@ class held_up:  # noqa: N801 - reads as a statement
                 raise failure
             yield
 
-        self._etcd.watch = nothing  # type: ignore[method-assign]
+        self._etcd.watch = nothing  # type: ignore[method-assign, assignment]
         await self._etcd._endpoints.rotate()
 
     async def __aexit__(self, *_: object) -> None:
