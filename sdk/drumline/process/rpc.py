@@ -69,8 +69,9 @@ class Call:
 
     @property
     def address(self) -> str:
-        """Where the caller is connected from."""
-        return str(self.context.peer()).replace("%5B", "[").replace("%5D", "]")
+        """Where the caller is connected from, HOST:PORT."""
+        peer = str(self.context.peer()).replace("%5B", "[").replace("%5D", "]")
+        return peer.removeprefix("ipv4:").removeprefix("ipv6:")
 
     def time_remaining(self) -> float | None:
         """Seconds until the caller's deadline; None without one."""
