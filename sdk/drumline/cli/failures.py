@@ -57,7 +57,7 @@ def advice_for(error: DrumlineError) -> str:
 
     if error.reason == "UNREACHABLE":
         return "Is the cluster running? `drumline up` starts a local one."
-    if isinstance(error, errors.UnavailableError):
+    if isinstance(error, errors.UnavailableError) and "try again" not in error.message:
         return "This is temporary: try again in a moment."
     if isinstance(error, errors.DeadlineExceededError):
         return "What came of it is not known: look, then try again."

@@ -20,7 +20,7 @@ from drumline.api.v1.resources_pb2 import Resources
 from drumline.cli import output
 from drumline.cli.render import quantities
 from drumline.model import resources
-from drumline.model.quantity import format_cpu
+from drumline.model.quantity import format_thousandths
 
 PHASES: Mapping[str, Phase.ValueType] = {
     "pending": PHASE_PENDING,
@@ -66,7 +66,7 @@ def pod_row(pod: Pod, now: datetime.datetime, *, wide: bool) -> list[str]:
         output.age(meta.create_time, now) or "-",
     ]
     if wide:
-        asked = quantities(resources.to_proto(resources.pod_request(pod.spec)))
+        asked = shown(resources.to_proto(resources.pod_request(pod.spec)))
         cells += [
             asked.get("cpu", "-"),
             asked.get("memory", "-"),
@@ -110,7 +110,7 @@ def node_row(node: Node, now: datetime.datetime, *, wide: bool) -> list[str]:
         node_status(node),
         node.info.runtime,
         f"{promised.pods}/{allocatable.pods}",
-        f"{format_cpu(promised.cpu_millicores)}/{format_cpu(allocatable.cpu_millicores)}",
+        f"{cpu(promised.cpu_millicores)}/{cpu(allocatable.cpu_millicores)}",
         f"{memory(promised.memory_bytes)}/{memory(allocatable.memory_bytes)}",
         output.age(node.metadata.create_time, now) or "-",
     ]
@@ -139,10 +139,15 @@ def namespace_row(namespace: Namespace, now: datetime.datetime) -> list[str]:
         namespace.metadata.name,
         str(usage.stored_pods),
         str(usage.requested.pods),
-        format_cpu(usage.requested.cpu_millicores),
+        cpu(usage.requested.cpu_millicores),
         memory(usage.requested.memory_bytes),
         output.age(namespace.metadata.create_time, now) or "-",
     ]
+
+
+def cpu(millicores: int) -> str:
+    """Write processor time for people: 50m, 2, 10000.15."""
+    return f"{millicores}m" if 0 < millicores < 1000 else format_thousandths(millicores)
 
 
 def memory(amount: int) -> str:
@@ -153,9 +158,19 @@ def memory(amount: int) -> str:
     return f"{size:.0f}{units[power]}" if size >= 100 else f"{size:.3g}{units[power]}"
 
 
+def shown(message: Resources) -> dict[str, str]:
+    """Write amounts for people, by the names of their resources."""
+    found = quantities(message)
+    if message.cpu_millicores:
+        found["cpu"] = cpu(message.cpu_millicores)
+    if message.memory_bytes:
+        found["memory"] = memory(message.memory_bytes)
+    return found
+
+
 def amounts(message: Resources) -> str:
     """Write amounts in one line: cpu 500m, memory 64Mi."""
-    return ", ".join(f"{name} {amount}" for name, amount in quantities(message).items())
+    return ", ".join(f"{name} {amount}" for name, amount in shown(message).items())
 
 
 def pairs(values: Mapping[str, str]) -> str:

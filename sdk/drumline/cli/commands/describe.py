@@ -139,7 +139,6 @@ def _container_facts(status: ContainerStatus) -> list[tuple[str, str]]:
 def describe_node(node: Node, pods: list[Pod], now: datetime.datetime) -> str:
     """Describe a node and the pods on it."""
     from drumline.cli import views
-    from drumline.cli.render import quantities
     from drumline.model.labels import effective_labels
 
     meta, info = node.metadata, node.info
@@ -160,8 +159,8 @@ def describe_node(node: Node, pods: list[Pod], now: datetime.datetime) -> str:
             ("Platform", info.platform),
         ]
     )
-    capacity, allocatable = quantities(info.capacity), quantities(node.load.allocatable)
-    promised = quantities(node.load.promised)
+    capacity, allocatable = views.shown(info.capacity), views.shown(node.load.allocatable)
+    promised = views.shown(node.load.promised)
     names = [*allocatable, *(name for name in capacity if name not in allocatable)]
     rows = [
         [name, capacity.get(name, "0"), allocatable.get(name, "0"), promised.get(name, "0")]

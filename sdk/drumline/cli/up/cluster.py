@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from drumline.process import clock, pki
 from drumline.process.tls import TlsFiles
 
 if TYPE_CHECKING:
+    from drumline.client import Client
     from drumline.client.context import Context
 
 # The cluster is given up when it has not answered by then.
@@ -26,6 +28,8 @@ _ANSWER_SECONDS = 60.0
 # Nodes that are not ready by then are told, and no more waited for.
 _READY_SECONDS = 120.0
 _PAUSE_SECONDS = 0.02
+# Names that `up` gives.
+_OWN_NODE = re.compile(r"(node|sim)-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ async def _bring_up(
     began: float,
 ) -> None:
     """Say when the cluster answers and when its nodes are ready; then wait for ever."""
-    from drumline.client import context
+    from drumline.client import Client, context
 
     address = plan.address("apiserver")
     tls = TlsFiles.in_folder(folder.tls, certificates.USER)
@@ -136,8 +140,10 @@ async def _bring_up(
     context.save(folder.context, made)
     _save_context(wishes.context, made, folder, tell)
     tell(Told("step", "Waiting for the nodes"))
-    wanted = plan.nodes + plan.simulated_nodes
-    ready = await _count_ready(made, wanted)
+    wanted = len(plan.all_node_names)
+    async with Client(made.addresses, tls) as client:
+        await _forget_nodes(client, plan, tell)
+        ready = await _count_ready(client, set(plan.all_node_names))
     seconds = clock.monotonic() - began
     if ready < wanted:
         missing = f"{ready} of {output.count(wanted, 'node')} are ready"
@@ -191,10 +197,22 @@ async def _first_answer(address: str, tls: TlsFiles) -> str:
                 return answer.identity
 
 
-async def _count_ready(where: Context, wanted: int) -> int:
-    """Wait for so many ready nodes; give how many there are in the end."""
+async def _forget_nodes(client: Client, plan: Plan, tell: Tell) -> None:
+    """Delete the nodes of an earlier, larger plan: pods must not be placed on them."""
+    there = {node.metadata.name async for node in client.list_nodes()}
+    left = sorted(filter(_OWN_NODE.fullmatch, there - set(plan.all_node_names)))
+    if not left:
+        return
+    results = await client.delete_nodes(left)
+    gone = sum(result.error is None for result in results)
+    if gone:
+        tell(Told("line", f"Forgot {output.count(gone, 'node')} that it had before"))
+
+
+async def _count_ready(client: Client, wanted: set[str]) -> int:
+    """Wait until these nodes are ready; give how many are in the end."""
     from drumline.api.v1.node_pb2 import NODE_STATE_READY
-    from drumline.client import Changed, Client
+    from drumline.client import Changed
 
     ready: set[str] = set()
     if not wanted:
@@ -202,16 +220,15 @@ async def _count_ready(where: Context, wanted: int) -> int:
     with contextlib.suppress(TimeoutError):
         async with (
             asyncio.timeout(_READY_SECONDS),
-            Client(where.addresses, where.tls) as client,
             contextlib.aclosing(client.watch_nodes()) as events,
         ):
             async for event in events:
                 if isinstance(event, Changed):
                     name = event.object.metadata.name
                     ready.discard(name)
-                    if event.object.status.state == NODE_STATE_READY:
+                    if event.object.status.state == NODE_STATE_READY and name in wanted:
                         ready.add(name)
-                if len(ready) >= wanted:
+                if len(ready) == len(wanted):
                     break
     return len(ready)
 

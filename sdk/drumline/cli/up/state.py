@@ -75,6 +75,13 @@ class Plan:
         """Names of the process nodes."""
         return [f"node-{number}" for number in range(1, self.nodes + 1)]
 
+    @property
+    def all_node_names(self) -> list[str]:
+        """Names of all nodes, the simulated ones as the simulator numbers them."""
+        width = max(4, len(str(self.simulated_nodes)))
+        simulated = range(1, self.simulated_nodes + 1)
+        return [*self.node_names, *(f"sim-{number:0{width}}" for number in simulated)]
+
     def address(self, name: str) -> str:
         """Give where a process listens."""
         return f"127.0.0.1:{self.ports[name]}"
