@@ -78,6 +78,10 @@ def with_version(binary: Binary) -> Binary:
         said = subprocess.run(
             [binary.path, "--version"], capture_output=True, text=True, timeout=10, check=True
         ).stdout
+    except subprocess.CalledProcessError as error:
+        raise CommandError(
+            f"{binary.path} --version ends with status {error.returncode}: it is no etcd"
+        ) from error
     except (OSError, subprocess.SubprocessError) as error:
         raise CommandError(f"{binary.path} cannot be run: {error}") from error
     version = re.search(r"etcd Version: ([0-9][^\s]*)", said)
