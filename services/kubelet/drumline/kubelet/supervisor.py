@@ -72,11 +72,17 @@ def encode(value: object) -> str:
         return "[" + ",".join(map(encode, value)) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{encode(k)}:{encode(v)}" for k, v in value.items()) + "}"
-    escaped = (
-        c if " " <= c < "\x7f" and c not in '"\\' else f"\\u{min(ord(c), 0xFFFD):04x}"
-        for c in str(value)
-    )
-    return '"' + "".join(escaped) + '"'
+    return '"' + "".join(map(_escaped, str(value))) + '"'
+
+
+def _escaped(character: str) -> str:
+    if " " <= character < "\x7f" and character not in '"\\':
+        return character
+    number = ord(character)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    number -= 0x10000
+    return f"\\u{0xD800 | number >> 10:04x}\\u{0xDC00 | number & 0x3FF:04x}"
 
 
 def start_ticks(pid: int) -> int:
