@@ -19,14 +19,13 @@ from drumline.api.v1.namespace_service_pb2 import Namespace
 from drumline.api.v1.pod_pb2 import Pod, PodSpec
 from drumline.api.v1.resources_pb2 import Resources
 from drumline.cli.documents import DocumentError, Entries, Items, Node, Scalar, parse
+from drumline.cli.forms import API_VERSIONS, enum_names
 from drumline.model.errors import Violation
 from drumline.model.quantity import parse_quantity
 from drumline.model.validation import namespace_to_create, pod_to_create
 from drumline.model.validation.common import entry
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-
-API_VERSIONS = ("v1", "drumline.dev/v1")
 
 # Written by the cluster, ours or another: passed over.
 _NOT_THE_USERS: Mapping[str, frozenset[str]] = {
@@ -298,19 +297,6 @@ class _Reader:
 
 
 _OWN_RESOURCES = {"cpu": "cpu_millicores", "memory": "memory_bytes", "pods": "pods"}
-
-
-def enum_names(spec: Any) -> dict[str, int]:
-    """Give an enumeration's values by their names in manifests; "" is the unspecified one."""
-    prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.name).upper() + "_"
-    return {
-        "" if value.number == 0 else _camel(value.name.removeprefix(prefix)): value.number
-        for value in spec.values
-    }
-
-
-def _camel(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
 
 
 def _manifest_path(path: str) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drumline.api.v1.resources_pb2 import Resources
-from drumline.cli.manifest import API_VERSIONS, enum_names
-from drumline.model.quantity import format_cpu, format_memory, format_thousandths
+from drumline.cli.forms import API_VERSIONS, enum_names, quantities
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -65,17 +64,3 @@ def _one(spec: Any, value: Any) -> Any:
         names = {number: name for name, number in enum_names(spec.enum_type).items()}
         return names.get(value, value)
     return value
-
-
-def quantities(message: Resources) -> dict[str, str]:
-    """Write amounts by the names of their resources, as manifests do."""
-    found = {}
-    if message.cpu_millicores:
-        found["cpu"] = format_cpu(message.cpu_millicores)
-    if message.memory_bytes:
-        found["memory"] = format_memory(message.memory_bytes)
-    if message.pods:
-        found["pods"] = str(message.pods)
-    for name, amount in sorted(message.named_thousandths.items()):
-        found[name] = format_thousandths(amount)
-    return found

@@ -18,7 +18,7 @@ from drumline.api.v1.pod_pb2 import (
 )
 from drumline.api.v1.resources_pb2 import Resources
 from drumline.cli import output
-from drumline.cli.render import quantities
+from drumline.cli.forms import quantities
 from drumline.model import resources
 from drumline.model.quantity import format_thousandths
 
