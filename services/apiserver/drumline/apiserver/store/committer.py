@@ -17,11 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from aetcd.rpc import rpc_pb2 as pb
-from drumline.apiserver.store.etcd import Etcd
+from drumline.apiserver.store.etcd import Etcd, TooLargeError
 from drumline.apiserver.store.kinds import Record
 from drumline.apiserver.store.limits import Limits
 from drumline.apiserver.store.view import Batch, Key, View
-from drumline.model.errors import ConflictError, DrumlineError, InternalError, UnavailableError
+from drumline.model.errors import (
+    ConflictError,
+    DrumlineError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from drumline.process import logs
 
 _log = logs.get(__name__)
@@ -100,6 +106,8 @@ class Committer:
         self._ahead: dict[Key, tuple[int, Record | None]] = {}
         self._ahead_order: deque[tuple[int, list[Key]]] = deque()
         self._epoch = mirror.epoch
+        # Steps of the next transaction: fewer after one that etcd found too large.
+        self._most_steps = _MAX_STEPS
 
     async def submit(self, steps: Sequence[Step[T]]) -> list[Committed[T] | DrumlineError]:
         """Carry out `steps`; give for each, in order, what it gave or why it was refused."""
@@ -146,10 +154,14 @@ class Committer:
                 txn.failure.add().request_range.key = kind.key(name)
         try:
             response = await self._etcd.txn(request)
+        except TooLargeError:
+            self._split(entries)
+            return
         except DrumlineError as failure:
             for entry in entries:
                 entry.settle(failure)
             return
+        self._most_steps = _MAX_STEPS
         revision = response.header.revision
         lost: list[_Entry] = []
         behind = False
@@ -166,6 +178,21 @@ class Committer:
             await self._caught_up(lost, revision)
         self._plan_again(lost)
 
+    def _split(self, entries: list[_Entry]) -> None:
+        """Try what was too large again in smaller parts; refuse what is too large by itself."""
+        if len(entries) > 1:
+            self._most_steps = len(entries) // 2
+            self._waiting.extendleft(reversed(entries))
+            return
+        entries[0].settle(
+            InvalidArgumentError(
+                "what would be stored is larger than the store takes at once: make it smaller, or"
+                f" raise etcd's --max-request-bytes (now about {self._limits.bytes} bytes) and"
+                " start the apiserver again",
+                reason="TOO_LARGE",
+            )
+        )
+
     def _plan(self) -> tuple[Batch, list[_Entry]]:
         self._forget_what_the_mirror_holds()
         batch = Batch(self._lookup)
@@ -174,7 +201,7 @@ class Committer:
         # A nested transaction's operations count together with the outer one's;
         # half for each is always within the limit.
         max_operations, max_bytes = self._limits.operations // 2, self._limits.bytes * 3 // 4
-        while self._waiting and len(entries) < _MAX_STEPS:
+        while self._waiting and len(entries) < self._most_steps:
             entry = self._waiting[0]
             view = View(batch)
             entry.refusal = entry.value = None
