@@ -3,8 +3,10 @@
 import pytest
 from drumline.api.v1 import pod_pb2, pod_service_pb2
 from drumline.apiserver.cache import wire
+from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.objects import new_pod, version_part
 from drumline.apiserver.cache.versions import revision_of, version
+from drumline.apiserver.rpc.common import page_token, read_page_token
 from drumline.model.errors import FailedPreconditionError, InvalidArgumentError
 from drumline.storage.v1.records_pb2 import PodRecord
 from hypothesis import given
@@ -69,3 +71,19 @@ def test_an_object_is_its_parts_one_after_another(name: str, resource_version: s
     pod.status.reason, pod.status.waiting_on = "UNSCHEDULED", "scheduler:custom"
     assert joined == pod
     assert pod_pb2.Pod.FromString(version_part("x")).metadata.resource_version == "x"
+
+
+def test_a_page_token_belongs_to_one_list_of_one_history() -> None:
+    cache = Cache(None, history=1, patience=1)  # type: ignore[arg-type]
+    cache.epoch = "one"
+    selector = pod_service_pb2.PodSelector(namespace="team")
+    token = page_token(cache, 7, selector, "team/web|x")
+    assert read_page_token(cache, token, selector) == (7, "team/web|x")
+    with pytest.raises(InvalidArgumentError):
+        read_page_token(cache, token, pod_service_pb2.PodSelector())
+    with pytest.raises(InvalidArgumentError):
+        read_page_token(cache, token, None)
+    cache.epoch = "two"
+    with pytest.raises(FailedPreconditionError) as caught:
+        read_page_token(cache, token, selector)
+    assert caught.value.reason == "EPOCH_CHANGED"

@@ -149,7 +149,8 @@ def page_size(asked: int) -> int:
 
 def page_token(cache: Cache, revision: int, selector: Message | None, key: str) -> str:
     """Make the token for the page behind `key` of a list at `revision`."""
-    text = f"{cache.version(revision)}|{_fingerprint(selector)}|{key}"
+    named = cache.version(revision)
+    text = f"{named}|{_fingerprint(selector, named, key)}|{key}"
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
@@ -159,16 +160,15 @@ def read_page_token(cache: Cache, token: str, selector: Message | None) -> tuple
         text = base64.b64decode(token, altchars=b"-_", validate=True).decode()
         named, fingerprint, key = text.split("|", 2)
     except (binascii.Error, UnicodeDecodeError, ValueError):
+        fingerprint = named = key = ""
+    if fingerprint != _fingerprint(selector, named, key):
         raise InvalidArgumentError.of(
-            [Violation("page_token", "is not one that a list has answered")]
-        ) from None
-    if fingerprint != _fingerprint(selector):
-        raise InvalidArgumentError.of(
-            [Violation("page_token", "belongs to a list with another selector")]
+            [Violation("page_token", "is not one that a list with this selector has answered")]
         )
     return revision_of(named, cache.epoch, "page_token"), key
 
 
-def _fingerprint(selector: Message | None) -> str:
+def _fingerprint(selector: Message | None, named: str, key: str) -> str:
+    """Give what tells a token that was damaged, or is of another list."""
     content = b"" if selector is None else selector.SerializeToString(deterministic=True)
-    return f"{zlib.crc32(content):08x}"
+    return f"{zlib.crc32(f'{named}|{key}|'.encode() + content):08x}"

@@ -44,6 +44,7 @@ class NamespaceService:
         self, request: namespace_service_pb2.GetNamespaceRequest, _: Call
     ) -> bytes:
         """Read one namespace."""
+        common.check_known_fields(request)
         common.checked(validation.name(request.name, "name", dots=False))
         await common.at_least(self._cache, request.min_resource_version)
         entry = self._cache.namespaces.entries.get(request.name)
@@ -55,6 +56,7 @@ class NamespaceService:
         self, request: namespace_service_pb2.ListNamespacesRequest, _: Call
     ) -> bytes:
         """Read them all."""
+        common.check_known_fields(request)
 
         async def before(revision: int, after: str, limit: int) -> list[NamespaceEntry]:
             return await past.namespaces_at(self._context.etcd, revision, after, limit)

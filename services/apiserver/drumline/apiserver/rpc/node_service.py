@@ -28,6 +28,7 @@ class NodeService:
 
     async def GetNode(self, request: node_service_pb2.GetNodeRequest, _: Call) -> bytes:
         """Read one node."""
+        common.check_known_fields(request)
         common.checked(validation.name(request.name, "name"))
         await common.at_least(self._cache, request.min_resource_version)
         entry = self._cache.nodes.entries.get(request.name)
@@ -37,6 +38,7 @@ class NodeService:
 
     async def ListNodes(self, request: node_service_pb2.ListNodesRequest, _: Call) -> bytes:
         """Read the nodes that match."""
+        common.check_known_fields(request)
 
         async def before(revision: int, after: str, limit: int) -> list[NodeEntry]:
             return await past.nodes_at(self._context.etcd, revision, after, limit)
@@ -56,6 +58,7 @@ class NodeService:
         self, request: node_service_pb2.WatchNodesRequest, _: Call
     ) -> AsyncIterator[bytes]:
         """Follow the nodes that match."""
+        common.check_known_fields(request)
         select = _selector(request.labels)
         after = await watches.resume_point(self._cache, request.resource_version)
         watch = watches.Watch(

@@ -73,10 +73,12 @@ class PodService:
 
     async def GetPod(self, request: pod_service_pb2.GetPodRequest, _: Call) -> bytes:
         """Read one pod."""
+        common.check_known_fields(request)
         reference = PodReference(
             namespace=request.namespace or DEFAULT_NAMESPACE, name=request.name
         )
-        common.checked(validation.pod_reference(reference, ""))
+        found = validation.name(reference.namespace, "namespace", dots=False)
+        common.checked(found + validation.name(reference.name, "name"))
         await common.at_least(self._cache, request.min_resource_version)
         key = pods.pod_key(reference.namespace, reference.name)
         entry = self._cache.pods.entries.get(key)
@@ -86,6 +88,7 @@ class PodService:
 
     async def ListPods(self, request: pod_service_pb2.ListPodsRequest, _: Call) -> bytes:
         """Read the pods that match."""
+        common.check_known_fields(request)
 
         async def before(revision: int, after: str, limit: int) -> list[PodEntry]:
             return await past.pods_at(self._context.etcd, revision, after, limit)
@@ -105,6 +108,7 @@ class PodService:
         self, request: pod_service_pb2.WatchPodsRequest, _: Call
     ) -> AsyncIterator[bytes]:
         """Follow the pods that match."""
+        common.check_known_fields(request)
         select = pod_selector(request.selector)
         after = await watches.resume_point(self._cache, request.resource_version)
         node = request.selector.node
@@ -180,6 +184,7 @@ class PodService:
         self, request: pod_service_pb2.StreamLogsRequest, _: Call
     ) -> AsyncIterator[pod_service_pb2.StreamLogsResponse]:
         """Pass on what a container has written."""
+        common.check_known_fields(request)
         async for message in self._logs.stream(request):
             yield message
 
