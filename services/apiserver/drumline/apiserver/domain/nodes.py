@@ -56,6 +56,8 @@ def register(
             node = records_pb2.NodeRecord()
             node.metadata.name, node.metadata.uid = name, uid
             node.metadata.create_time.CopyFrom(now)
+            # There, though empty: an amendment that changes nothing is then equal to it.
+            node.spec.SetInParent()
             view.put(NODES, name, node)
         if before is None or before.info != info:
             view.put(NODE_INFOS, name, records_pb2.NodeInfoRecord(info=info))
