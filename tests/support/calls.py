@@ -59,13 +59,13 @@ async def first_refusal(stream: AsyncIterator[Any]) -> DrumlineError:
     raise AssertionError("the stream was not refused")
 
 
-async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
-    """Wait until `condition` holds."""
+async def until(condition: Callable[[], Any], so_far: Callable[[], Any] = lambda: None) -> None:
+    """Wait until `condition` holds; without that, say what has come so far."""
     for _ in range(int(PATIENCE / 0.01)):
         if condition():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError(f"{what} did not come")
+    raise AssertionError(f"it did not come; so far: {so_far()}")
 
 
 async def until_answered(condition: Callable[[], Awaitable[Any]]) -> None:
@@ -252,9 +252,9 @@ class Follower:
         """The newest version to resume from."""
         return next((m.resource_version for m in reversed(self.messages) if m.resource_version), "")
 
-    async def until(self, condition: Callable[["Follower"], Any], what: str = "it") -> None:
+    async def until(self, condition: Callable[["Follower"], Any]) -> None:
         """Wait until what was read fulfils a condition."""
-        await until(lambda: condition(self), f"{what} (told {self.told[-10:]}, {self.failure!r})")
+        await until(lambda: condition(self), lambda: (self.messages[-10:], self.failure))
 
     async def close(self) -> None:
         """Stop reading."""

@@ -1,125 +1,80 @@
-"""Clusters of `drumline up`, for tests that use them as users do."""
+"""A cluster as a user has it on one machine: `drumline up --detach`, in a folder of the test."""
 
-import contextlib
+import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from drumline.cli.up.state import Process, Run, StateFolder
-from drumline.client import Client
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 COMMAND = Path(sys.executable).parent / "drumline"
+SECONDS = 60.0
 
 
-@dataclass
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+def eventually(look: Callable[[], T | None], what: str, seconds: float = SECONDS) -> T:
+    """Look until something is there; fail with what was waited for."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {seconds:.0f} s for {what}")
 
 
 @dataclass
 class LocalCluster:
-    """A cluster with a state folder and a context of its own."""
+    """One that runs."""
 
-    folder: Path
+    state: Path
+    environment: dict[str, str]
 
-    @property
-    def state(self) -> StateFolder:
-        """Its state folder."""
-        return StateFolder(self.folder / "state")
-
-    @property
-    def context(self) -> Path:
-        """Its context file."""
-        return self.folder / "context.toml"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """The environment of its commands."""
-        return {
-            **os.environ,
-            "DRUMLINE_STATE_DIR": str(self.state.path),
-            "DRUMLINE_CONTEXT": str(self.context),
-        }
-
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Start a command."""
-        return subprocess.Popen(
+    def run(self, *words: str, check: bool = True) -> str:
+        """Run a command; give what it says on standard output."""
+        done = subprocess.run(
             [COMMAND, *words],
-            env=self.environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            env=self.environment,
+            capture_output=True,
             text=True,
+            timeout=SECONDS,
+            check=False,
         )
+        assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
 
-    def run(self, *words: str, given: str = "") -> Done:
-        """Run a command to its end; never with a traceback."""
-        child = self.start(*words)
-        out, err = child.communicate(given, timeout=100)
-        assert "Traceback" not in err
-        return Done(child.returncode, out, err)
+    def pod(self, name: str) -> dict[str, Any]:
+        """Give a pod, as `get -o json` writes it; empty when it is not there."""
+        said = self.run("get", "pod", name, "-o", "json", check=False)
+        found: dict[str, Any] = json.loads(said) if said else {}
+        return found
 
-    def ok(self, *words: str, given: str = "") -> str:
-        """Run a command that must succeed; give what it wrote."""
-        done = self.run(*words, given=given)
-        assert done.code == 0, done.out + done.err
-        return done.out
+    def pids(self) -> dict[str, int]:
+        """Give the process id of each component, by its name."""
+        noted = json.loads((self.state / "run.json").read_text())
+        return {name: process["pid"] for name, process in noted["components"].items()}
 
-    def client(self) -> Client:
-        """Make a client."""
-        return Client.from_context(self.context)
-
-    def processes(self) -> Run:
-        """Its processes."""
-        noted = self.state.run()
-        assert noted is not None
-        return noted
-
-    def kill(self, name: str) -> None:
-        """Kill a process with SIGKILL, and wait until another one has its place."""
-        before = self.processes().components[name]
-        os.kill(before.pid, signal.SIGKILL)
-        until(lambda: self.processes().components[name] != before and not before.lives)
-
-    def living(self) -> list[str]:
-        """Give the names of its processes that live."""
-        noted = self.state.run()
-        if noted is None:
-            return []
-        named: dict[str, Process] = {"supervisor": noted.supervisor, **noted.components}
-        return [name for name, process in named.items() if process.lives]
+    def kill(self, component: str, number: int) -> None:
+        """Send a signal to a component, and wait until another process has its place."""
+        before = self.pids()[component]
+        os.kill(before, number)
+        eventually(lambda: self.pids().get(component, before) != before, f"another {component}")
 
 
-def until(condition: Callable[[], T], seconds: float = 60.0) -> T:
-    """Wait until a condition gives something true, and give that."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it has not come about in time"
-        time.sleep(0.02)
-
-
-def processes_with(text: str) -> list[int]:
-    """Find the shells with this text in their command line."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                line = (entry / "cmdline").read_bytes()
-                if line.startswith(b"sh\0") and text.encode() in line:
-                    found.append(int(entry.name))
-    return found
+@contextmanager
+def local_cluster(folder: Path, *flags: str, **settings: str) -> Iterator[LocalCluster]:
+    """Bring a cluster up, with `settings` in its environment, and down again with its state."""
+    state = folder / "state"
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DRUMLINE_")}
+    environment = kept | {"HOME": str(folder), "DRUMLINE_STATE_DIR": str(state)} | settings
+    cluster = LocalCluster(state, environment)
+    cluster.run("up", "--detach", *flags)
+    try:
+        yield cluster
+    finally:
+        cluster.run("down", check=False)
