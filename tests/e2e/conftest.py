@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.local_cluster import LocalCluster
+from tests.support.user_cluster import UserCluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UserCluster]:
     """A cluster of two process nodes and twenty simulated ones, for a module's tests."""
-    made = LocalCluster(tmp_path_factory.mktemp("cluster"))
+    made = UserCluster(tmp_path_factory.mktemp("cluster"))
     made.ok("up", "--detach", "--nodes", "2", "--simulated-nodes", "20")
     yield made
     made.ok("down", "--delete")
 
 
 @pytest.fixture
-def new_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+def new_cluster(tmp_path: Path) -> Iterator[UserCluster]:
     """A cluster that is not up yet."""
-    made = LocalCluster(tmp_path)
+    made = UserCluster(tmp_path)
     yield made
     made.ok("down", "--delete")

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.local_cluster import LocalCluster, until
+from tests.support.user_cluster import UserCluster, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def pod_of(cluster: LocalCluster, name: str, namespace: str = "default") -> dict[str, object]:
+def pod_of(cluster: UserCluster, name: str, namespace: str = "default") -> dict[str, object]:
     found = json.loads(cluster.ok("get", "pod", name, "-n", namespace, "-o", "json"))
     assert isinstance(found, dict)
     return found
 
 
-def test_the_examples_run_and_end_as_they_say(cluster: LocalCluster) -> None:
+def test_the_examples_run_and_end_as_they_say(cluster: UserCluster) -> None:
     said = cluster.ok("apply", "-f", str(EXAMPLES))
     assert "namespace/batch created" in said
     assert "pod/hello created" in said
@@ -48,7 +48,7 @@ def test_the_examples_run_and_end_as_they_say(cluster: LocalCluster) -> None:
     assert cluster.run("get", "namespace", "batch").code == 3
 
 
-def test_a_simulated_pod_runs_on_a_simulated_node(cluster: LocalCluster) -> None:
+def test_a_simulated_pod_runs_on_a_simulated_node(cluster: UserCluster) -> None:
     cluster.ok("apply", "-f", str(EXAMPLES / "simulated"))
     cluster.ok("wait", "pod", "pretender", "--for", "running")
     row = cluster.ok("get", "pod", "pretender", "-o", "wide").splitlines()[1].split()
@@ -57,7 +57,7 @@ def test_a_simulated_pod_runs_on_a_simulated_node(cluster: LocalCluster) -> None
     cluster.ok("delete", "pod", "pretender")
 
 
-def test_c1_a_pod_that_fits_nowhere_is_explained_cause_by_cause(cluster: LocalCluster) -> None:
+def test_c1_a_pod_that_fits_nowhere_is_explained_cause_by_cause(cluster: UserCluster) -> None:
     cluster.ok("apply", "-f", str(EXAMPLES / "unplaceable"))
     until(lambda: "verdict" in pod_of(cluster, "too-large"))
     rows = [line.split() for line in cluster.ok("describe", "pod", "too-large").splitlines()]
@@ -70,7 +70,7 @@ def test_c1_a_pod_that_fits_nowhere_is_explained_cause_by_cause(cluster: LocalCl
     cluster.ok("delete", "pod", "--all")
 
 
-def test_run_follows_its_pod_and_ends_as_it_does(cluster: LocalCluster) -> None:
+def test_run_follows_its_pod_and_ends_as_it_does(cluster: UserCluster) -> None:
     good = cluster.run("run", "good", "--follow", "--rm", "--env", "A=b c", "--",
                        "sh", "-c", 'echo "A is $A"')  # fmt: skip
     assert (good.code, good.out) == (0, "A is b c\n")
@@ -83,7 +83,7 @@ def test_run_follows_its_pod_and_ends_as_it_does(cluster: LocalCluster) -> None:
     assert "There are no pods" in cluster.run("get", "pods").err
 
 
-def test_a_running_pod_can_be_followed_found_and_stopped(cluster: LocalCluster) -> None:
+def test_a_running_pod_can_be_followed_found_and_stopped(cluster: UserCluster) -> None:
     cluster.ok("run", "ticker", "--label", "app=ticker", "--cpu", "100m", "--",
                "sh", "-c", "while true; do echo tick; sleep 0.05; done")  # fmt: skip
     cluster.ok("wait", "pod", "-l", "app=ticker")
@@ -100,7 +100,7 @@ def test_a_running_pod_can_be_followed_found_and_stopped(cluster: LocalCluster) 
     assert cluster.run("delete", "pod", "ticker").code == 3
 
 
-def test_a_watch_shows_what_changes(cluster: LocalCluster) -> None:
+def test_a_watch_shows_what_changes(cluster: UserCluster) -> None:
     watching = cluster.start("get", "pods", "-w", "-o", "json")
     assert watching.stdout is not None
     cluster.ok("run", "seen", "--", "true")
@@ -115,7 +115,7 @@ def test_a_watch_shows_what_changes(cluster: LocalCluster) -> None:
     watching.communicate()
 
 
-def test_a_cordoned_node_gets_no_pods(cluster: LocalCluster) -> None:
+def test_a_cordoned_node_gets_no_pods(cluster: UserCluster) -> None:
     cluster.ok("cordon", "node-1")
     assert "Ready (cordoned)" in cluster.ok("get", "node", "node-1")
     names = [f"elsewhere-{number}" for number in range(4)]
@@ -129,7 +129,7 @@ def test_a_cordoned_node_gets_no_pods(cluster: LocalCluster) -> None:
     cluster.ok("delete", "pod", *names)
 
 
-def test_apply_changes_what_may_be_changed_and_refuses_the_rest(cluster: LocalCluster) -> None:
+def test_apply_changes_what_may_be_changed_and_refuses_the_rest(cluster: UserCluster) -> None:
     manifest = (EXAMPLES / "unplaceable" / "too-large.yaml").read_text()
     cluster.ok("apply", "-f", "-", given=manifest)
     labelled = manifest.replace("name: too-large", "name: too-large\n  labels: {a: b}")
@@ -142,7 +142,7 @@ def test_apply_changes_what_may_be_changed_and_refuses_the_rest(cluster: LocalCl
     cluster.ok("delete", "pod", "too-large")
 
 
-def test_c2_a_refusal_names_line_and_field(cluster: LocalCluster) -> None:
+def test_c2_a_refusal_names_line_and_field(cluster: UserCluster) -> None:
     nowhere = "apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: nowhere}\n"
     nowhere += "spec:\n  containers:\n  - {name: main, command: ['true']}\n"
     refused = cluster.run("apply", "-f", "-", given=nowhere)
@@ -162,14 +162,14 @@ def test_c2_a_refusal_names_line_and_field(cluster: LocalCluster) -> None:
     ],
 )
 def test_the_cluster_tells_of_itself(
-    cluster: LocalCluster, words: list[str], shown: list[str]
+    cluster: UserCluster, words: list[str], shown: list[str]
 ) -> None:
     said = cluster.ok(*words)
     for part in shown:
         assert part in said
 
 
-def test_every_process_answers_health_checks(cluster: LocalCluster) -> None:
+def test_every_process_answers_health_checks(cluster: UserCluster) -> None:
     ports = json.loads((cluster.state.path / "plan.json").read_text())["ports"]
     for name in ("apiserver", "scheduler", "nodecontroller"):
         assert cluster.ok("health", f"127.0.0.1:{ports[name]}") == "serving\n"

@@ -5,7 +5,7 @@ import asyncio
 from drumline.api.v1.pod_pb2 import PHASE_PENDING, Pod
 from drumline.client import reference
 
-from tests.support.local_cluster import LocalCluster
+from tests.support.user_cluster import UserCluster
 
 
 def unplaceable(name: str) -> Pod:
@@ -17,7 +17,7 @@ def unplaceable(name: str) -> Pod:
     return made
 
 
-async def test_s9_what_was_written_is_read_at_once(cluster: LocalCluster) -> None:
+async def test_s9_what_was_written_is_read_at_once(cluster: UserCluster) -> None:
     async with cluster.client() as client:
         for number in range(20):
             names = {f"own-{number}-{part}" for part in range(5)}

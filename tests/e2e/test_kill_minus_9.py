@@ -14,7 +14,7 @@ from drumline.api.v1.pod_service_pb2 import (
 )
 from drumline.client import Changed, Client, Event, reference
 
-from tests.support.local_cluster import LocalCluster
+from tests.support.user_cluster import UserCluster
 
 
 def pod(name: str, script: str) -> Pod:
@@ -34,7 +34,7 @@ async def running(client: Client, made: Pod) -> Pod:
 
 @pytest.mark.parametrize("name", ["apiserver", "scheduler", "nodecontroller", "etcd", "node"])
 async def test_l4_the_cluster_goes_on_and_pods_keep_their_processes(
-    cluster: LocalCluster, name: str
+    cluster: UserCluster, name: str
 ) -> None:
     async with cluster.client() as client:
         stays = await running(client, pod(f"stays-{name}", "sleep 1000"))
@@ -56,7 +56,7 @@ async def test_l4_the_cluster_goes_on_and_pods_keep_their_processes(
 
 
 async def test_l4_an_exit_while_the_kubelet_is_away_is_known_afterwards(
-    cluster: LocalCluster,
+    cluster: UserCluster,
 ) -> None:
     async with cluster.client() as client:
         stays = await running(client, pod("exits", "sleep 0.5; exit 5"))
@@ -68,7 +68,7 @@ async def test_l4_an_exit_while_the_kubelet_is_away_is_known_afterwards(
         await client.delete_pod("exits")
 
 
-async def test_s8_a_watch_and_a_wait_go_on_over_a_killed_apiserver(cluster: LocalCluster) -> None:
+async def test_s8_a_watch_and_a_wait_go_on_over_a_killed_apiserver(cluster: UserCluster) -> None:
     async with cluster.client() as client, aclosing(client.watch_pods("default")) as events:
         before = await running(client, pod("before", "sleep 1000"))
         waiting = asyncio.create_task(

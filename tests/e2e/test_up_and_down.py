@@ -10,10 +10,10 @@ import pytest
 from drumline.cli.up import leftovers
 from drumline.process.tls import TlsFiles
 
-from tests.support.local_cluster import LocalCluster, processes_with, until
+from tests.support.user_cluster import UserCluster, processes_with, until
 
 
-def sleeper(cluster: LocalCluster) -> str:
+def sleeper(cluster: UserCluster) -> str:
     """Run a pod whose processes leave their group; give what its shells' scripts hold."""
     mark = f": {cluster.folder.name}"
     script = f"setsid sh -c 'sleep 1000; {mark}' & sleep 1000; {mark}"
@@ -24,7 +24,7 @@ def sleeper(cluster: LocalCluster) -> str:
 
 
 def test_a_cluster_ends_with_its_pods_and_comes_back_with_its_state(
-    new_cluster: LocalCluster,
+    new_cluster: UserCluster,
 ) -> None:
     said = new_cluster.ok("up", "--detach", "--nodes", "1")
     assert "etcd 3." in said
@@ -50,7 +50,7 @@ def test_a_cluster_ends_with_its_pods_and_comes_back_with_its_state(
     assert new_cluster.ok("run", "next", "--follow", "--", "echo", "works") == "works\n"
 
 
-def test_ctrl_c_ends_a_cluster_in_the_foreground(new_cluster: LocalCluster) -> None:
+def test_ctrl_c_ends_a_cluster_in_the_foreground(new_cluster: UserCluster) -> None:
     running = new_cluster.start("up", "--nodes", "1", "--simulated-nodes", "3")
     assert running.stdout is not None
     lines: list[str] = []
@@ -69,7 +69,7 @@ def test_ctrl_c_ends_a_cluster_in_the_foreground(new_cluster: LocalCluster) -> N
     assert processes_with(mark) == []
 
 
-def test_down_ends_what_a_killed_supervisor_left(new_cluster: LocalCluster) -> None:
+def test_down_ends_what_a_killed_supervisor_left(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "1")
     mark = sleeper(new_cluster)
     processes = new_cluster.processes()
@@ -81,7 +81,7 @@ def test_down_ends_what_a_killed_supervisor_left(new_cluster: LocalCluster) -> N
     assert processes_with(mark) == []
 
 
-def test_up_ends_what_a_killed_supervisor_left_and_goes_on(new_cluster: LocalCluster) -> None:
+def test_up_ends_what_a_killed_supervisor_left_and_goes_on(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "1")
     processes = new_cluster.processes()
     os.kill(processes.supervisor.pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_up_ends_what_a_killed_supervisor_left_and_goes_on(new_cluster: LocalClu
     assert "Ready" in new_cluster.ok("get", "nodes")
 
 
-def test_pods_of_a_killed_kubelet_are_ended_too(new_cluster: LocalCluster) -> None:
+def test_pods_of_a_killed_kubelet_are_ended_too(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "1")
     mark = sleeper(new_cluster)
     processes = new_cluster.processes()
@@ -104,7 +104,7 @@ def test_pods_of_a_killed_kubelet_are_ended_too(new_cluster: LocalCluster) -> No
     assert processes_with(mark) == []
 
 
-def test_a_smaller_cluster_forgets_the_nodes_it_no_longer_has(new_cluster: LocalCluster) -> None:
+def test_a_smaller_cluster_forgets_the_nodes_it_no_longer_has(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "2", "--simulated-nodes", "5")
     new_cluster.ok("down")
     said = new_cluster.ok("up", "--detach", "--nodes", "1", "--simulated-nodes", "0")
@@ -112,7 +112,7 @@ def test_a_smaller_cluster_forgets_the_nodes_it_no_longer_has(new_cluster: Local
     assert new_cluster.ok("get", "nodes", "-o", "name") == "node/node-1\n"
 
 
-def test_an_etcd_that_cannot_run_is_told(new_cluster: LocalCluster) -> None:
+def test_an_etcd_that_cannot_run_is_told(new_cluster: UserCluster) -> None:
     program = new_cluster.folder / "etcd"
     program.write_text(
         "#!/bin/sh\n[ $1 = --version ] && echo etcd Version: 3.6.0 && exit\n"
@@ -127,7 +127,7 @@ def test_an_etcd_that_cannot_run_is_told(new_cluster: LocalCluster) -> None:
         assert new_cluster.living() == []
 
 
-def test_the_context_of_another_cluster_is_left_alone(new_cluster: LocalCluster) -> None:
+def test_the_context_of_another_cluster_is_left_alone(new_cluster: UserCluster) -> None:
     foreign = 'addresses = ["far:1"]\nca = "a"\ncertificate = "b"\nkey = "c"\n'
     new_cluster.context.write_text(foreign)
     said = new_cluster.ok("up", "--detach", "--nodes", "0")
@@ -137,7 +137,7 @@ def test_the_context_of_another_cluster_is_left_alone(new_cluster: LocalCluster)
     assert "admin" in new_cluster.ok("--context", str(own), "version")
 
 
-def test_a1_only_apiservers_are_let_into_etcd(new_cluster: LocalCluster) -> None:
+def test_a1_only_apiservers_are_let_into_etcd(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "0")
     plan = json.loads((new_cluster.state.path / "plan.json").read_text())
     address = ("127.0.0.1", plan["ports"]["etcd"])
