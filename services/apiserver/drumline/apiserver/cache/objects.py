@@ -151,6 +151,7 @@ def join_pod(
     if (
         before is not None
         and before.uid == entry.uid
+        and before.scheduler_name == entry.scheduler_name
         and entry.waits_for_scheduler
         and before.verdict
     ):
