@@ -110,6 +110,9 @@ async def wait(cache: Cache, request: pod_service_pb2.WaitForPodsRequest) -> Asy
                 async with asyncio.timeout(deadline - clock.monotonic()):
                     await wake.wait()
             except TimeoutError:
+                # What has just changed may be all that was waited for.
+                for message in _known(cache, waiting, list(waiting), request.condition):
+                    yield message
                 for message in _timed_out(cache, waiting):
                     yield message
                 return
