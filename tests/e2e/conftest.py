@@ -5,16 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.user_cluster import UserCluster
+from tests.support.user_cluster import UserCluster, cluster
 
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UserCluster]:
-    """A cluster of two process nodes and twenty simulated ones, for a module's tests."""
-    made = UserCluster(tmp_path_factory.mktemp("cluster"))
-    made.ok("up", "--detach", "--nodes", "2", "--simulated-nodes", "20")
-    yield made
-    made.ok("down", "--delete")
+__all__ = ["cluster", "new_cluster"]
 
 
 @pytest.fixture

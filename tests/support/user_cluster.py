@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from drumline.cli.up.state import Process, Run, StateFolder
 from drumline.client import Client
 
@@ -123,3 +124,12 @@ def processes_with(text: str) -> list[int]:
                 if line.startswith(b"sh\0") and text.encode() in line:
                     found.append(int(entry.name))
     return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UserCluster]:
+    """A cluster of two process nodes and twenty simulated ones, for a module's tests."""
+    made = UserCluster(tmp_path_factory.mktemp("cluster"))
+    made.ok("up", "--detach", "--nodes", "2", "--simulated-nodes", "20")
+    yield made
+    made.ok("down", "--delete")

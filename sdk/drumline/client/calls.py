@@ -6,9 +6,6 @@ from typing import TypeVar
 
 import grpc
 from drumline.api.v1.metadata_pb2 import LabelSelector
-from drumline.api.v1.namespace_service_pb2 import Namespace
-from drumline.api.v1.node_pb2 import Node
-from drumline.api.v1.pod_pb2 import Pod
 from drumline.client import policy
 from drumline.client.connection import Connection, Request, Response, Stubs
 from drumline.client.results import Result, batches
@@ -95,9 +92,6 @@ class Calls:
                     raise
                 break
             self._connection.wrote(version)
-            for answer in answers:
-                if isinstance(answer.value, Pod | Node | Namespace):
-                    self._connection.wrote(answer.value.metadata.resource_version)
             results.update(zip(pending, answers, strict=True))
             delay = backoff.next_delay()
             waits = {
