@@ -22,7 +22,7 @@ from drumline.apiserver.cache.objects import (
     join_pod,
 )
 from drumline.apiserver.cache.versions import epoch_changed, version
-from drumline.apiserver.store.etcd import Etcd, KeyValue, Snapshot
+from drumline.apiserver.store.etcd import Etcd, KeyValue
 from drumline.apiserver.store.kinds import (
     ASSIGNMENTS,
     EPOCH_NAME,
@@ -46,8 +46,6 @@ from drumline.process.backoff import Backoff
 from drumline.storage.v1 import records_pb2
 
 _log = logs.get(__name__)
-
-_PAGE = 10_000
 
 _POD_KINDS = frozenset({PODS.prefix, ASSIGNMENTS.prefix, POD_STATUSES.prefix})
 _NODE_KINDS = frozenset({NODES.prefix, NODE_INFOS.prefix, NODE_STATUSES.prefix, NODE_LOADS.prefix})
@@ -226,14 +224,8 @@ class Cache:
 
     async def _load_at(self, revision: int) -> None:
         """List the store at `revision`, and apply what differs as one change."""
-        found: dict[bytes, KeyValue] = {}
-        page: Snapshot | None = None
-        first = b"\0"
-        while page is None or page.more:
-            page = await self._etcd.range(first, revision=revision, limit=_PAGE)
-            found.update((item.key, item) for item in page.items)
-            if page.items:
-                first = page.items[-1].key + b"\0"
+        listed = await self._etcd.read(revision=revision)
+        found = {item.key: item for item in listed.items}
         gone = [
             KeyValue(KINDS[prefix].key(name), None, revision)
             for prefix, table in self._tables.items()

@@ -76,7 +76,7 @@ async def _read(
     first = kinds[0].key(after) + (b"\0" if after else b"")
     # '0' is the character behind '/': the end of the kind's keys.
     end = f"{kinds[0].prefix}0".encode()
-    found = await etcd.range(first, end, revision=revision, limit=limit)
+    found = await etcd.read(first, end, revision=revision, limit=limit)
     names = [parse_key(item.key)[1] for item in found.items]
     if not names:
         return []
@@ -84,6 +84,6 @@ async def _read(
         {n: Record(i.value or b"", i.revision) for n, i in zip(names, found.items, strict=True)}
     ]
     for kind in kinds[1:]:
-        rest = await etcd.range(kind.key(names[0]), kind.key(names[-1]) + b"\0", revision=revision)
+        rest = await etcd.read(kind.key(names[0]), kind.key(names[-1]) + b"\0", revision=revision)
         tables.append({parse_key(i.key)[1]: Record(i.value or b"", i.revision) for i in rest.items})
     return [join(name, tables) for name in names]

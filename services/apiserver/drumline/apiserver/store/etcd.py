@@ -28,6 +28,10 @@ from drumline.process.tls import TlsFiles
 _FIRST_KEY = b"\0"
 _NO_END = b"\0"
 
+# Keys of one answer; fewer when they are so large that it is more than a message.
+_PAGE = 10_000
+
+# In lower case: etcd and gRPC begin their sentences differently.
 _TOO_LARGE = (
     "request is too large",
     "too many operations in txn request",
@@ -54,7 +58,7 @@ class Snapshot:
 
 
 class TooLargeError(InternalError):
-    """A transaction is over etcd's limits."""
+    """A transaction is over etcd's limits, or an answer over those of a message."""
 
     default_reason = "TRANSACTION_TOO_LARGE"
 
@@ -79,6 +83,26 @@ class Etcd:
             response = await pb_grpc.KVStub(channel).Range(request, timeout=self._timeout)
         items = [KeyValue(kv.key, kv.value, kv.mod_revision) for kv in response.kvs]
         return Snapshot(revision or response.header.revision, items, response.more)
+
+    async def read(
+        self, first: bytes = _FIRST_KEY, end: bytes = _NO_END, *, revision: int = 0, limit: int = 0
+    ) -> Snapshot:
+        """Read as `range` does, all at one revision, in as many answers as it takes."""
+        items: list[KeyValue] = []
+        page = _PAGE
+        while True:
+            asked = min(page, limit - len(items)) if limit else page
+            try:
+                found = await self.range(first, end, revision=revision, limit=asked)
+            except TooLargeError:
+                if page == 1:
+                    raise
+                page = max(page // 8, 1)
+                continue
+            items += found.items
+            if not found.more or len(items) == limit:
+                return Snapshot(found.revision, items, found.more)
+            first, revision = found.items[-1].key + b"\0", found.revision
 
     async def current_revision(self) -> int:
         """Give a revision that nothing acknowledged before this call is newer than."""
@@ -116,8 +140,13 @@ class Etcd:
         The first item is ``(0, [])``, once the watch stands. Ends only by an error.
         """
         create = pb.WatchCreateRequest(
-            key=_FIRST_KEY, range_end=_NO_END, start_revision=start_revision
+            key=_FIRST_KEY,
+            range_end=_NO_END,
+            start_revision=start_revision,
+            # What is to be caught up with may be more than a message holds.
+            fragment=True,
         )
+        events: list[Any] = []
         async with self._channel() as channel:
             call = pb_grpc.WatchStub(channel).Watch()
             try:
@@ -132,8 +161,13 @@ class Etcd:
                         raise UnavailableError(f"etcd ended the watch: {response.cancel_reason}")
                     if response.created:
                         yield 0, []
-                    for revision, items in _by_revision(response.events):
+                    events += response.events
+                    whole = len(events)
+                    if response.fragment:
+                        whole = _without_last_revision(events)
+                    for revision, items in _by_revision(events[:whole]):
                         yield revision, items
+                    del events[:whole]
                     response = await call.read()
             finally:
                 call.cancel()
@@ -170,6 +204,14 @@ class Etcd:
             raise _unavailable("the connection was given up") from None
 
 
+def _without_last_revision(events: Sequence[Any]) -> int:
+    """Count the events before those of the last revision, of which more may come."""
+    count = len(events)
+    while count and events[count - 1].kv.mod_revision == events[-1].kv.mod_revision:
+        count -= 1
+    return count
+
+
 def _by_revision(events: Sequence[Any]) -> list[tuple[int, list[KeyValue]]]:
     groups: list[tuple[int, list[KeyValue]]] = []
     for event in events:
@@ -186,7 +228,7 @@ def _failure(error: grpc.aio.AioRpcError) -> DrumlineError:
     code, said = error.code(), error.details() or ""
     if code is grpc.StatusCode.OUT_OF_RANGE:
         return OutOfRangeError(f"etcd: {said}")
-    if any(text in said for text in _TOO_LARGE):
+    if any(text in said.lower() for text in _TOO_LARGE):
         return TooLargeError(f"etcd: {said}")
     if "database space exceeded" in said:
         return ResourceExhaustedError(
