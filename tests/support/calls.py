@@ -10,7 +10,12 @@ from drumline.api.v1 import metadata_pb2, namespace_service_pb2, node_pb2, pod_p
 from drumline.api.v1 import node_service_pb2 as nodes_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
 from drumline.internal.v1alpha1 import node_lifecycle_service_pb2 as lifecycle_pb2
-from drumline.model.errors import DrumlineError, from_rpc_error, from_status
+from drumline.model.errors import (
+    DrumlineError,
+    UnavailableError,
+    from_rpc_error,
+    from_status,
+)
 from drumline.node.v1 import node_agent_service_pb2 as agent_pb2
 from drumline.scheduling.v1 import scheduler_service_pb2 as scheduling_pb2
 from google.rpc.status_pb2 import Status
@@ -279,3 +284,23 @@ def watch_pods(api: Api, version: str = "", **selector: Any) -> Any:
         selector=pods_pb2.PodSelector(**selector), resource_version=version
     )
     return api.pods.WatchPods(request)
+
+
+@contextlib.asynccontextmanager
+async def held_up(api: Api) -> AsyncIterator[None]:
+    """Let an apiserver hear nothing of the store while the block runs."""
+    assert api.server is not None
+    etcd = api.server._etcd
+    watch = etcd.watch
+
+    async def nothing(_: int) -> AsyncIterator[Any]:
+        for failure in [UnavailableError("held up by a test")]:
+            raise failure
+        yield
+
+    etcd.watch = nothing  # type: ignore[method-assign, assignment]
+    await etcd._endpoints.rotate()
+    try:
+        yield
+    finally:
+        etcd.watch = watch  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from drumline.api.v1 import metadata_pb2
 from drumline.api.v1 import node_service_pb2 as nodes_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
 from drumline.apiserver.store.kinds import EPOCH_NAME, EPOCHS
-from drumline.model.errors import FailedPreconditionError, OutOfRangeError, UnavailableError
+from drumline.model.errors import FailedPreconditionError, OutOfRangeError
 
 from tests.support.apiservers import Api, apiservers, pod
 from tests.support.calls import (
@@ -29,6 +29,7 @@ from tests.support.calls import (
     delete,
     first_refusal,
     following,
+    held_up,
     place,
     report,
     said,
@@ -240,27 +241,6 @@ async def test_s8_watchers_hear_every_deletion_though_the_apiserver_missed_them(
             # A version from before cannot be resumed from: what lies between is not known.
             old = made[0].metadata.resource_version
             assert isinstance(await first_refusal(watch_pods(behind, old)), OutOfRangeError)
-
-
-class held_up:  # noqa: N801 - reads as a statement
-    """Lets an apiserver hear nothing of the store while the block runs."""
-
-    def __init__(self, api: Api) -> None:
-        assert api.server is not None
-        self._etcd = api.server._etcd
-        self._watch = self._etcd.watch
-
-    async def __aenter__(self) -> None:
-        async def nothing(_: int) -> Any:
-            for failure in [UnavailableError("held up by a test")]:
-                raise failure
-            yield
-
-        self._etcd.watch = nothing  # type: ignore[method-assign, assignment]
-        await self._etcd._endpoints.rotate()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._etcd.watch = self._watch  # type: ignore[method-assign]
 
 
 async def test_s8_another_history_of_the_store_is_told_within_seconds(

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.support.calls import (
     usage,
     watch_pods,
 )
-from tests.support.store import EtcdServer
+from tests.support.store import EtcdServer, free_port
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -152,3 +153,25 @@ async def test_without_etcd_the_apiserver_says_that_it_starts_and_becomes_ready_
             await health(api, SERVING)
         finally:
             etcd.stop()
+
+
+async def test_a_member_of_etcd_that_is_away_is_passed_over(etcd: EtcdServer, certs: Path) -> None:
+    """Several addresses, names among them."""
+    named = etcd.address.replace("127.0.0.1", "localhost")
+    members = (f"127.0.0.1:{free_port()}", f"localhost:{free_port()}", named)
+    async with apiservers(etcd, certs, started=False) as (api,):
+        api.settings = replace(api.settings, etcd=members)
+        await api.start()
+        async with following(watch_pods(api)) as watch:
+            await create(api, pod("web"))
+            await watch.until(lambda w: ("web", "CHANGED") in w.told)
+
+
+async def test_apiservers_that_start_at_once_on_a_new_store_agree(
+    etcd: EtcdServer, certs: Path
+) -> None:
+    async with apiservers(etcd, certs, 3, started=False) as made:
+        await asyncio.gather(*(api.start() for api in made))
+        (first,) = await create(made[0], pod("web"))
+        for api in made:
+            assert await get(api, "web", version=first.metadata.resource_version) == first
