@@ -1,6 +1,7 @@
 """Settings of the nodecontroller."""
 
 import pytest
+from drumline.nodecontroller import main
 from drumline.nodecontroller.settings import Settings
 from drumline.process.settings import SettingsError, load
 
@@ -23,3 +24,8 @@ def test_an_instance_is_named_by_host_and_process_unless_it_is_given_a_name() ->
 def test_times_and_bounds_are_positive(flag: str) -> None:
     with pytest.raises(SettingsError, match=flag):
         load(Settings, "nodecontroller", [flag, "0"], {})
+
+
+async def test_an_apiserver_has_to_be_named() -> None:
+    with pytest.raises(SettingsError, match="--apiserver"):
+        await main.run(Settings(apiserver=()))

@@ -12,12 +12,15 @@ from drumline.nodecontroller.watcher import Watcher
 from drumline.process import clock, rpc
 from drumline.process import run as process
 from drumline.process.channels import Endpoints
+from drumline.process.settings import SettingsError
 
 _HEARTBEATS = heartbeat_service_pb2.DESCRIPTOR.services_by_name["HeartbeatService"]
 
 
 async def run(settings: Settings) -> None:
-    """Hear nodes and report on them, until cancelled."""
+    """Hear nodes and report on them, until cancelled. Raises SettingsError."""
+    if not settings.apiserver:
+        raise SettingsError("--apiserver is empty, and must name at least one HOST:PORT")
     liveness = Liveness(settings.rules)
     reporter = Reporter()
     service = HeartbeatService(liveness, reporter.add)
