@@ -87,6 +87,9 @@ class EtcdServer:
                 "--log-level=error",
                 # What a process wrote survives its own death; the machine stays up.
                 "--unsafe-no-fsync",
+                # It is alone, and need not wait for others before it leads.
+                "--heartbeat-interval=5",
+                "--election-timeout=50",
                 *(self._flags or ("--max-txn-ops=20000", "--max-request-bytes=8388608")),
             ],
             stdout=log,
