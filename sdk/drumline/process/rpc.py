@@ -47,7 +47,8 @@ _WRITE_PATIENCE_SECONDS = 60.0
 # A failed call's details travel in its trailer, and clients of any language take at
 # least 8 KiB of that.
 _MAX_DETAILS_BYTES = 4096
-_MAX_MESSAGE_CHARACTERS = 1000
+_MAX_MESSAGE_BYTES = 1000
+_MAX_REASON_CHARACTERS = 100
 
 _SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     *COMMON_OPTIONS,
@@ -211,9 +212,17 @@ def _fault(name: str, error: Exception) -> DrumlineError:
 
 async def _abort(context: Any, failure: DrumlineError) -> None:
     details = to_status(failure).SerializeToString()
-    while len(details) > _MAX_DETAILS_BYTES and (failure.violations or failure.message):
+    if len(details) > _MAX_DETAILS_BYTES or not failure.message.isascii():
+        # Beyond ASCII each byte of the sentence takes three in the trailer.
+        failure.message = failure.message.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+        details = to_status(failure).SerializeToString()
+    while len(details) > _MAX_DETAILS_BYTES and failure.violations:
         failure.violations = failure.violations[: len(failure.violations) // 2]
-        failure.message = failure.message[:_MAX_MESSAGE_CHARACTERS]
+        details = to_status(failure).SerializeToString()
+    if len(details) > _MAX_DETAILS_BYTES:
+        # Only what a peer has answered, and is passed on, can be so large.
+        failure.metadata.clear()
+        failure.reason = failure.reason[:_MAX_REASON_CHARACTERS]
         details = to_status(failure).SerializeToString()
     await context.abort(failure.code, failure.message, (("grpc-status-details-bin", details),))
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from drumline.api.v1 import node_pb2, resources_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
@@ -18,6 +19,8 @@ from drumline.model.errors import (
 from drumline.node.v1 import node_agent_service_pb2 as agent_pb2
 from drumline.process import rpc
 from drumline.process.tls import TlsFiles
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
 
 from tests.support.apiservers import Api, apiservers, pod
 from tests.support.calls import (
@@ -146,6 +149,12 @@ class Kubelet:
     async def StreamLogs(self, request: Any, call: Any) -> AsyncIterator[Any]:
         if request.logs.container == "none":
             raise NotFoundError("there is no such container", reason="CONTAINER_NOT_FOUND")
+        if request.logs.container == "monster":
+            monster = Status(code=9, message="🥁" * 400)
+            info = ErrorInfo(reason="R", metadata={"x": "y" * 3000, "z": "y" * 1500})
+            monster.details.add().Pack(info)
+            trailer = (("grpc-status-details-bin", monster.SerializeToString()),)
+            await call.context.abort(grpc.StatusCode.FAILED_PRECONDITION, "", trailer)
         for text in (call.peer.identity, request.pod_uid, str(request.logs.tail_lines)):
             yield kubelet_pb2.StreamLogsResponse(data=text.encode())
 
@@ -181,6 +190,12 @@ async def test_logs_are_asked_of_the_kubelet_that_has_the_pod(api: Api, certs: P
         failure = await first_refusal(api.pods.StreamLogs(request))
         assert isinstance(failure, NotFoundError)
         assert failure.reason == "CONTAINER_NOT_FOUND"
+        # What a kubelet answers is passed on as far as a client can take it.
+        request.container = "monster"
+        failure = await first_refusal(api.pods.StreamLogs(request))
+        assert isinstance(failure, FailedPreconditionError)
+        assert failure.reason == "R"
+        assert failure.message == "🥁" * 250
     finally:
         await server.stop(None)
 
