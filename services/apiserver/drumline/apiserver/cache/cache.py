@@ -288,7 +288,7 @@ class Cache:
         if node is not None and info is not None:
             status = self._tables[NODE_STATUSES.prefix].get(name)
             load = self._tables[NODE_LOADS.prefix].get(name)
-            new = join_node(name, node, info, status, load)
+            new = join_node(name, node, info, status, load, old)
         if old is not None or new is not None:
             self.nodes.commit(name, Change(self.revision, old, new, parts))
 

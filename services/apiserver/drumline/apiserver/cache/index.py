@@ -3,8 +3,8 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from drumline.api.v1 import metadata_pb2
 from drumline.apiserver.cache import wire
@@ -22,8 +22,7 @@ _EVENT_TYPE = 1
 _EVENT_OBJECT = 2
 
 
-@dataclass(slots=True, frozen=True)
-class Change(Generic[E]):
+class Change(NamedTuple, Generic[E]):
     """An object became another: one that is new was None, one that is gone is None."""
 
     revision: int
@@ -33,8 +32,7 @@ class Change(Generic[E]):
     parts: frozenset[str]
 
 
-@dataclass(slots=True, frozen=True)
-class Pending(Generic[E]):
+class Pending(NamedTuple, Generic[E]):
     """What a watcher is to be told of one object: its newest state, or that it left."""
 
     type: "metadata_pb2.EventType.ValueType"

@@ -185,9 +185,20 @@ class NodeEntry:
 
 
 def join_node(
-    key: str, node: Record, info: Record, status: Record | None, load: Record | None
+    key: str,
+    node: Record,
+    info: Record,
+    status: Record | None,
+    load: Record | None,
+    before: NodeEntry | None,
 ) -> NodeEntry:
-    """Make the entry of a node from its records."""
+    """Make the entry of a node from its records; what has not changed is taken from `before`."""
+    version = max(r.revision for r in (node, info, status, load) if r is not None)
+    if before is not None and before.node is node and before.info is info:
+        return NodeEntry(
+            key, before.uid, before.labels, node, info, status, load, before.address,
+            before.simulated, version,
+        )  # fmt: skip
     decoded = node_pb2.Node.FromString(node.value + info.value)
     return NodeEntry(
         key,
@@ -199,7 +210,7 @@ def join_node(
         load,
         decoded.info.address,
         decoded.info.runtime == "simulated",
-        max(r.revision for r in (node, info, status, load) if r is not None),
+        version,
     )
 
 

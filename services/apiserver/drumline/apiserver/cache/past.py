@@ -49,7 +49,7 @@ async def nodes_at(etcd: Etcd, revision: int, after: str, limit: int) -> list[No
 
     def join(name: str, tables: list[Table]) -> NodeEntry:
         nodes, infos, states, loads = tables
-        return join_node(name, nodes[name], infos[name], states.get(name), loads.get(name))
+        return join_node(name, nodes[name], infos[name], states.get(name), loads.get(name), None)
 
     kinds = (NODES, NODE_INFOS, NODE_STATUSES, NODE_LOADS)
     return await _read(etcd, revision, after, limit, kinds, join)

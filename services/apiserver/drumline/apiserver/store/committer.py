@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from aetcd.rpc import rpc_pb2 as pb
 from drumline.apiserver.store.etcd import Etcd, TooLargeError
@@ -55,8 +55,7 @@ class Mirror(Protocol):
         """Wait until the mirror holds `revision`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed(Generic[T]):
+class Committed(NamedTuple, Generic[T]):
     """What a step gave, and the revision of the store at which it holds."""
 
     value: T

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from aetcd.rpc import rpc_pb2 as pb
@@ -39,8 +39,7 @@ _TOO_LARGE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(NamedTuple):
     """A key with its value; a deleted key has none."""
 
     key: bytes

@@ -6,7 +6,7 @@ kind and its name.
 """
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from drumline.storage.v1 import records_pb2 as pb
 from google.protobuf.message import Message
@@ -62,8 +62,7 @@ def parse_key(key: bytes) -> tuple[str, str]:
     return prefix, name
 
 
-@dataclass(slots=True, frozen=True)
-class Record:
+class Record(NamedTuple):
     """A stored value and the revision of the store at which it was written."""
 
     value: bytes
