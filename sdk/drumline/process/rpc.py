@@ -8,14 +8,15 @@ name when the handlers are made, so that a missing one stops the start:
 * both streaming: ``def Name(self, requests, call) -> AsyncIterator[response]``
 
 A response is a message, or its bytes where a service passes on what it holds
-encoded. Errors of `drumline.model.errors` reach the caller with their details;
+encoded. A request that cannot be decoded is refused before the method hears of it.
+Errors of `drumline.model.errors` reach the caller with their details;
 any other exception is logged whole and reaches it as INTERNAL without details.
 """
 
 import asyncio
 import contextlib
 import resource
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ import grpc
 from drumline.model.errors import (
     DrumlineError,
     InternalError,
+    InvalidArgumentError,
     UnavailableError,
     to_status,
 )
@@ -32,7 +34,7 @@ from drumline.process.peer import Peer, peer_of
 from drumline.process.tls import TlsFiles, server_credentials
 from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 __all__ = ["Call", "Endpoints", "channel", "handlers", "raise_file_limit", "server"]
 
@@ -108,9 +110,10 @@ def handlers(
     made: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
     for method in descriptor.methods:
         implementation = getattr(service, method.name)
-        request_class = message_factory.GetMessageClass(method.input_type)
+        # Requests arrive as bytes: what gRPC's own decoding raises reaches clients as
+        # UNKNOWN, with a traceback in the log for each.
         arguments: dict[str, Any] = {
-            "request_deserializer": request_class.FromString,
+            "request_deserializer": None,
             "response_serializer": _serialize,
         }
         if method.server_streaming and method.client_streaming:
@@ -132,14 +135,43 @@ def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
+def _decoder(method: MethodDescriptor) -> Callable[[bytes], Message]:
+    request_class = message_factory.GetMessageClass(method.input_type)
+
+    def decode(data: bytes) -> Message:
+        try:
+            return request_class.FromString(data)
+        except DecodeError as error:
+            raise InvalidArgumentError(
+                f"the request is no encoded {method.input_type.full_name}"
+            ) from error
+
+    return decode
+
+
+class _Requests:
+    """The requests of a stream, each decoded when it is asked for."""
+
+    def __init__(self, encoded: AsyncIterator[bytes], decode: Callable[[bytes], Message]) -> None:
+        self._encoded = encoded
+        self._decode = decode
+
+    def __aiter__(self) -> "_Requests":
+        return self
+
+    async def __anext__(self) -> Message:
+        return self._decode(await anext(self._encoded))
+
+
 def _unary(
     method: MethodDescriptor,
     implementation: Callable[[Any, Call], Awaitable[Any]],
     guard: Callable[[], None],
 ) -> Any:
     name = f"{method.containing_service.full_name}/{method.name}"
+    decode = _decoder(method)
 
-    async def handle(request: Any, context: Any) -> Any:
+    async def handle(data: bytes, context: Any) -> Any:
         started = clock.monotonic()
         peer = None
         failure: DrumlineError
@@ -148,7 +180,7 @@ def _unary(
         try:
             peer = peer_of(context)
             guard()
-            response = await implementation(request, Call(peer, context))
+            response = await implementation(decode(data), Call(peer, context))
             outcome = "OK"
             return response
         except DrumlineError as error:
@@ -169,8 +201,9 @@ def _streaming(
     guard: Callable[[], None],
 ) -> Any:
     name = f"{method.containing_service.full_name}/{method.name}"
+    decode = _decoder(method)
 
-    async def handle(request: Any, context: Any) -> None:
+    async def handle(encoded: Any, context: Any) -> None:
         started = clock.monotonic()
         peer = None
         failure: DrumlineError
@@ -179,6 +212,7 @@ def _streaming(
         try:
             peer = peer_of(context)
             guard()
+            request = _Requests(encoded, decode) if method.client_streaming else decode(encoded)
             async with contextlib.aclosing(implementation(request, Call(peer, context))) as made:
                 async for response in made:
                     async with asyncio.timeout(_WRITE_PATIENCE_SECONDS):

@@ -1,9 +1,18 @@
 """Beats over real connections: what they cause, and who may send them."""
 
 import asyncio
+import logging
+from typing import Any
 
+import grpc
 import pytest
-from drumline.model.errors import InvalidArgumentError, PermissionDeniedError
+from drumline.model.errors import (
+    InvalidArgumentError,
+    PermissionDeniedError,
+    from_rpc_error,
+)
+from drumline.node.v1.heartbeat_service_pb2 import DESCRIPTOR as BEATS
+from drumline.process.rpc import channel
 
 from tests.integration.nodecontroller.conftest import Setting, until
 from tests.integration.nodecontroller.kubelets import Beater, beating, line
@@ -75,6 +84,19 @@ async def test_a5_a_beat_out_of_range_is_refused_by_field(
         with pytest.raises(InvalidArgumentError) as refusal:
             await kubelet.beat(*nodes, sequence=sequence)
         assert [v.field for v in refusal.value.violations] == [field]
+
+
+async def test_a5_a_beat_that_cannot_be_decoded_is_refused(
+    running: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = BEATS.services_by_name["HeartbeatService"].full_name
+    async with channel(running.address, running.certificates("n0")) as opened:
+        stream: Any = opened.stream_stream(f"/{service}/Beat")()
+        await stream.write(b"\xff\xff\xff")
+        with pytest.raises(grpc.aio.AioRpcError) as refusal:
+            await stream.read()
+    assert isinstance(from_rpc_error(refusal.value), InvalidArgumentError)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_sequence_that_does_not_grow_is_refused(running: Setting) -> None:
