@@ -104,6 +104,18 @@ def test_pods_of_a_killed_kubelet_are_ended_too(new_cluster: UserCluster) -> Non
     assert processes_with(mark) == []
 
 
+def test_logs_that_cannot_be_written_stop_nothing(new_cluster: UserCluster) -> None:
+    names = ("up", "apiserver", "scheduler", "nodecontroller", "node-1")
+    for log in map(new_cluster.state.log, names):
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log.symlink_to("/dev/full")
+    new_cluster.ok("up", "--detach", "--nodes", "1")
+    killed = new_cluster.processes().components["apiserver"]
+    os.kill(killed.pid, signal.SIGKILL)
+    until(lambda: new_cluster.processes().components["apiserver"].pid != killed.pid)
+    assert new_cluster.ok("run", "next", "--follow", "--", "echo", "works") == "works\n"
+
+
 def test_a_smaller_cluster_forgets_the_nodes_it_no_longer_has(new_cluster: UserCluster) -> None:
     new_cluster.ok("up", "--detach", "--nodes", "2", "--simulated-nodes", "5")
     new_cluster.ok("down")

@@ -1,10 +1,13 @@
 """Structured lines on standard error: an event in snake_case, and its fields.
 
-Lines are JSON when standard error is no terminal, or coloured text when it is.
+Lines are JSON when standard error is no terminal, or coloured text when it is. What
+cannot be written, as on a full disk, is lost: no process stops working for its log.
 """
 
+import contextlib
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 
@@ -26,11 +29,23 @@ def configure(component: str, level: str = "info") -> None:
     structlog.configure(
         processors=shared + renderers,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Lines())),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(component=component)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+
+
+class _Lines:
+    """Standard error, as far as it can be written."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
 
 
 def get(name: str) -> structlog.typing.FilteringBoundLogger:

@@ -42,7 +42,9 @@ def _leave_terminal(folder: StateFolder) -> None:
 
 
 def _tell(lines: TextIO, kind: str, text: str, advice: str = "") -> None:
-    print(f"{clock.wall():%Y-%m-%d %H:%M:%S} {kind}: {text} {advice}".rstrip(), flush=True)
+    # A disk that is full is no reason to leave the cluster unwatched.
+    with contextlib.suppress(OSError):
+        print(f"{clock.wall():%Y-%m-%d %H:%M:%S} {kind}: {text} {advice}".rstrip(), flush=True)
     # The parent is gone once the cluster is up.
     with contextlib.suppress(OSError):
         lines.write(json.dumps([kind, text, advice]) + "\n")
