@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from drumline.cli.failures import CommandError
 
 if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -50,9 +54,30 @@ def facts(pairs: Iterable[tuple[str, str]], indent: str = "") -> str:
 
 
 def out(text: str) -> None:
-    """Write to standard output, at once."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Write to standard output, at once. Raises CommandError when it takes no more."""
+    with _telling_failures():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def out_bytes(data: bytes) -> None:
+    """Write to standard output as it is, at once. Raises CommandError as `out` does."""
+    with _telling_failures():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextlib.contextmanager
+def _telling_failures() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        # A reader that has seen enough, such as `head`: typer ends quietly.
+        raise
+    except OSError as error:
+        # What is still held would fail again, unexplained, when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise CommandError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def age(since: Timestamp, now: datetime.datetime) -> str:

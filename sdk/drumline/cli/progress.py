@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from drumline.cli import output
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -43,6 +45,6 @@ class Progress:
         """Write a line that stays, to standard output."""
         if self._status is not None:
             self._status.stop()
-        print(text, flush=True)
+        output.out(f"{text}\n")
         if self._status is not None:
             self._status.start()

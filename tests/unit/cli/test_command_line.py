@@ -115,6 +115,19 @@ def test_certificates_are_made_once(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == made
 
 
+def test_output_that_cannot_be_written_is_a_failure_in_one_sentence(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*DRUMLINE, "certs", "create", "--dir", str(tmp_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == failures.FAILED
+    assert done.stderr == "error: standard output cannot be written: No space left on device\n"
+
+
 def test_health_of_a_process_that_is_not_there_ends_with_5(tmp_path: Path) -> None:
     drumline("certs", "create", "--dir", str(tmp_path))
     words = [f"--{w}={tmp_path / f}" for w, f in

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from drumline.cli import output
 from drumline.cli.options import NamespaceOption
 from drumline.cli.session import with_client
 
@@ -48,5 +48,4 @@ async def copy_logs(
         name, namespace, container=container, follow=follow, tail_lines=tail
     )
     async for piece in pieces:
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+        output.out_bytes(piece)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from drumline.cli import failures
+from drumline.cli import failures, output
 from drumline.cli.failures import CommandError
 from drumline.cli.progress import Progress
 
@@ -84,7 +84,7 @@ def down(
     folder = _folder(state_dir)
     run = folder.run() if folder.path.is_dir() else None
     if run is None:
-        print(f"No cluster runs from {folder.path}.")
+        output.out(f"No cluster runs from {folder.path}.\n")
     else:
         with Progress("Ending pods, then nodes, then the control plane"):
             if run.supervisor.lives:
@@ -99,7 +99,7 @@ def down(
                 leftovers.end_processes(run)
                 leftovers.end_pods(folder)
                 folder.forget_run()
-        print("The cluster has ended.")
+        output.out("The cluster has ended.\n")
     if delete and folder.path.is_dir():
         _remove(folder)
 
@@ -185,7 +185,7 @@ def _detached(folder: StateFolder, wishes: Wishes) -> None:
         failure = CommandError("the cluster has not come up", f"See {folder.log('up')}.")
     if failure is not None:
         raise failure
-    print("The cluster is up: try `drumline get nodes`. `drumline down` ends it.")
+    output.out("The cluster is up: try `drumline get nodes`. `drumline down` ends it.\n")
 
 
 def _remove(folder: StateFolder) -> None:
@@ -208,4 +208,4 @@ def _remove(folder: StateFolder) -> None:
     with contextlib.suppress(DrumlineError, OSError):
         if context.state_dir_of(path) == folder.path:
             path.unlink()
-    print(f"The state in {folder.path} is removed.")
+    output.out(f"The state in {folder.path} is removed.\n")
