@@ -46,6 +46,14 @@ async def test_a5_a_request_that_cannot_be_decoded_is_refused_and_leaves_no_trac
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+async def test_no_public_method_passes_over_a_field_that_is_not_known(api: Api) -> None:
+    # Field 1000, a number: as a client of a later release would send it.
+    public = [m for m in METHODS if m.full_name.startswith("drumline.api.")]
+    for method in public:
+        refused = await _send(api, method, b"\xc0\x3e\x01")
+        assert isinstance(refused, InvalidArgumentError), method.full_name
+
+
 async def _send(api: Api, method: MethodDescriptor, data: bytes) -> Exception:
     path = f"/{method.containing_service.full_name}/{method.name}"
     channel: Any = api.channel()

@@ -1,6 +1,7 @@
 """drumline.api.v1.ClusterService."""
 
 from drumline.api.v1 import cluster_service_pb2
+from drumline.apiserver.rpc.common import check_known_fields
 from drumline.apiserver.rpc.components import Components
 from drumline.apiserver.store.limits import Limits
 from drumline.process.rpc import Call
@@ -15,9 +16,10 @@ class ClusterService:
         self._limits = limits
 
     async def GetVersion(
-        self, _: cluster_service_pb2.GetVersionRequest, call: Call
+        self, request: cluster_service_pb2.GetVersionRequest, call: Call
     ) -> cluster_service_pb2.GetVersionResponse:
         """Tell version and limits."""
+        check_known_fields(request)
         return cluster_service_pb2.GetVersionResponse(
             version=VERSION,
             etcd_version=self._limits.etcd_version,
@@ -27,7 +29,8 @@ class ClusterService:
         )
 
     async def ListComponents(
-        self, _: cluster_service_pb2.ListComponentsRequest, __: Call
+        self, request: cluster_service_pb2.ListComponentsRequest, _: Call
     ) -> cluster_service_pb2.ListComponentsResponse:
         """Tell who is connected."""
+        check_known_fields(request)
         return cluster_service_pb2.ListComponentsResponse(components=self._components.all())
