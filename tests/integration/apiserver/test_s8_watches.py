@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import grpc
 from aetcd.rpc import rpc_pb2
 from drumline.api.v1 import metadata_pb2
 from drumline.api.v1 import node_service_pb2 as nodes_pb2
@@ -27,13 +26,13 @@ from tests.support.calls import (
     cordon,
     create,
     delete,
+    eventually,
     first_refusal,
     following,
     held_up,
     place,
     report,
     said,
-    until_answered,
     watch_pods,
 )
 from tests.support.history import store
@@ -320,17 +319,8 @@ async def eventually_created(api: Api, *names: str) -> list[Any]:
     """Create pods one by one, however long the store takes to come back."""
     made = []
     for name in names:
-
-        async def done(name: str = name) -> bool:
-            request = pods_pb2.CreatePodsRequest(pods=[pod(name, request_id="once")])
-            (result,) = (await api.pods.CreatePods(request)).results
-            if result.status.code:
-                assert result.status.code == grpc.StatusCode.UNAVAILABLE.value[0], result
-                return False
-            made.append(result.pod)
-            return True
-
-        await until_answered(done)
+        one = pod(name, request_id="once")
+        made += await eventually(lambda one=one: create(api, one))
     return made
 
 

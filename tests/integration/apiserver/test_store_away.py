@@ -10,7 +10,7 @@ from typing import Any
 
 from drumline.api.v1 import cluster_service_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
-from drumline.model.errors import DrumlineError, UnavailableError, from_status
+from drumline.model.errors import DrumlineError, UnavailableError
 from drumline.node.v1 import node_agent_service_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -56,21 +56,14 @@ async def health(api: Api, wanted: int) -> None:
 
 
 async def refused_create(api: Api, name: str) -> DrumlineError:
-    """Try to create a pod; give why it was refused."""
+    """Try to create a pod; give why the call failed."""
     request = pods_pb2.CreatePodsRequest(pods=[pod(name, request_id=name)])
-    (result,) = (await api.pods.CreatePods(request)).results
-    return from_status(result.status)
+    return await refusal(api.pods.CreatePods(request))
 
 
 async def created(api: Api, name: str) -> None:
     """Create a pod, however long the store takes to come back."""
-
-    async def done() -> bool:
-        request = pods_pb2.CreatePodsRequest(pods=[pod(name, request_id=name)])
-        answer = await api.pods.CreatePods(request)
-        return bool(answer.results[0].status.code == 0)
-
-    await until_answered(done)
+    await eventually(lambda: create(api, pod(name, request_id=name)))
 
 
 async def test_everything_resumes_by_itself_when_etcd_was_killed(

@@ -147,7 +147,9 @@ class NamespaceResult(_message.Message):
 
     @_builtins.property
     def namespace(self) -> Global___Namespace:
-        """The namespace as it is now; absent when refused, or gone."""
+        """The namespace as it is now; absent when refused, or gone, or
+        behind 16 MiB of others in one answer.
+        """
 
     def __init__(
         self,

@@ -338,7 +338,9 @@ class NodeResult(_message.Message):
 
     @_builtins.property
     def node(self) -> _node_pb2.Node:
-        """The node as it is now; absent when refused, or gone."""
+        """The node as it is now; absent when refused, or gone, or
+        behind 16 MiB of others in one answer.
+        """
 
     def __init__(
         self,

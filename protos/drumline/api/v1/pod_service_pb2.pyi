@@ -154,7 +154,9 @@ class PodResult(_message.Message):
 
     @_builtins.property
     def pod(self) -> _pod_pb2.Pod:
-        """The pod as it is stored now; absent when refused, or gone."""
+        """The pod as it is stored now; absent when refused, or gone, or
+        behind 16 MiB of others in one answer.
+        """
 
     def __init__(
         self,

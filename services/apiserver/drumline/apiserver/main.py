@@ -76,9 +76,8 @@ class Apiserver:
         context = Context(
             self._etcd, self._cache, self._committer, settings.tls, settings.bookmark_interval
         )
-        pods = PodService(context)
         services = [
-            (pod_service_pb2, "PodService", pods),
+            (pod_service_pb2, "PodService", PodService(context)),
             (node_service_pb2, "NodeService", NodeService(context)),
             (namespace_service_pb2, "NamespaceService", NamespaceService(context)),
             (
@@ -104,7 +103,6 @@ class Apiserver:
         ]
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._etcd.close)
-            stack.push_async_callback(pods.close)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             health, _ = await stack.enter_async_context(
                 serving(settings.listen_address, settings.tls, handlers)

@@ -90,10 +90,14 @@ async def remove_ended_pods(
 async def compact(etcd: Etcd, cache: Cache, interval: float, keep: float) -> None:
     """Compact what is older than `keep` seconds, every `interval`, until cancelled."""
     seen: deque[tuple[float, int]] = deque([(clock.monotonic(), cache.revision)])
-    compacted = 0
+    compacted, epoch = 0, cache.epoch
     while True:
         await asyncio.sleep(interval)
         now = clock.monotonic()
+        if epoch != cache.epoch:
+            # Revisions of another history say nothing of this one.
+            compacted, epoch = 0, cache.epoch
+            seen.clear()
         seen.append((now, cache.revision))
         target = 0
         while seen and seen[0][0] <= now - keep:

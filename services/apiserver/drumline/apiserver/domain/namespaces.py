@@ -6,6 +6,7 @@ from drumline.api.v1 import metadata_pb2
 from drumline.apiserver.store.kinds import NAMESPACES, QUOTA_USES
 from drumline.apiserver.store.view import View
 from drumline.model.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
+from drumline.model.names import DEFAULT_NAMESPACE
 from drumline.storage.v1 import records_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -34,15 +35,20 @@ def create(metadata: metadata_pb2.ObjectMeta, uid: str, now: Timestamp) -> Calla
 
 
 def delete(name: str) -> Callable[[View], None]:
-    """Remove a namespace that holds no pods."""
+    """Remove a namespace that holds no pods. The default one stays."""
 
     def step(view: View) -> None:
         if view.get(NAMESPACES, name) is None:
             raise not_found(name)
+        if name == DEFAULT_NAMESPACE:
+            raise FailedPreconditionError(
+                f'namespace "{name}" is part of every cluster and stays',
+                reason="NAMESPACE_PROTECTED",
+            )
         use = view.get(QUOTA_USES, name)
         if use is not None and use.usage.stored_pods:
             raise FailedPreconditionError(
-                f'namespace "{name}" holds {use.usage.stored_pods} pods; delete them first',
+                f'namespace "{name}" holds {use.usage.stored_pods} pod(s); delete them first',
                 reason="NAMESPACE_NOT_EMPTY",
             )
         view.delete(NAMESPACES, name)

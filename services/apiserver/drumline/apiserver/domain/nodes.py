@@ -151,7 +151,7 @@ def forget(name: str) -> Callable[[View], None]:
         load = view.get(NODE_LOADS, name)
         if load is not None and load.load.promised.pods:
             raise FailedPreconditionError(
-                f'node "{name}" has {load.load.promised.pods} pods;'
+                f'node "{name}" has {load.load.promised.pods} pod(s);'
                 " cordon it and delete them first",
                 reason="NODE_IN_USE",
             )

@@ -12,7 +12,13 @@ from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.index import Index
 from drumline.apiserver.cache.versions import revision_of
 from drumline.apiserver.store.committer import Committed, Committer, Step
-from drumline.model.errors import DrumlineError, InvalidArgumentError, Violation, to_status
+from drumline.model.errors import (
+    DrumlineError,
+    InvalidArgumentError,
+    UnavailableError,
+    Violation,
+    to_status,
+)
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
@@ -20,6 +26,7 @@ T = TypeVar("T")
 
 MAX_ITEMS = 5000
 _DEFAULT_PAGE = 500
+_RESULT_BYTES = 16 << 20
 
 # Field numbers that the list and result messages of all kinds have in common.
 RESULTS = 1
@@ -71,10 +78,18 @@ def new_uid() -> str:
 async def carry_out(
     committer: Committer, plans: Sequence[Step[T] | DrumlineError]
 ) -> list[Committed[T] | DrumlineError]:
-    """Carry out the steps among `plans`; what is refused already stays refused."""
+    """Carry out the steps among `plans`; what is refused already stays refused.
+
+    Raises UnavailableError when the store was away for all of them: then the whole
+    request should be sent again.
+    """
     steps = [plan for plan in plans if not isinstance(plan, DrumlineError)]
-    outcomes = iter(await committer.submit(steps))
-    return [plan if isinstance(plan, DrumlineError) else next(outcomes) for plan in plans]
+    outcomes = await committer.submit(steps)
+    away = [outcome for outcome in outcomes if isinstance(outcome, UnavailableError)]
+    if away and len(away) == len(outcomes):
+        raise away[0]
+    given = iter(outcomes)
+    return [plan if isinstance(plan, DrumlineError) else next(given) for plan in plans]
 
 
 def plan(make: Callable[..., Step[T]], *arguments: Any) -> Step[T] | DrumlineError:
@@ -100,16 +115,24 @@ async def results(
     index: Index[Any],
     keys: Sequence[str],
     outcomes: Sequence[Committed[Any] | DrumlineError],
+    is_gone: Callable[[Any], bool] = lambda _: False,
 ) -> bytes:
-    """Encode the result of each item, with the object under its key as it is now."""
+    """Encode the result of each item, with the object under its key as it is now.
+
+    `is_gone` says of what a step gave whether its object is no longer there. Behind
+    16 MiB of objects the others are left out.
+    """
     await cache.reached(newest_revision(outcomes))
     parts = []
+    room = _RESULT_BYTES
     for key, outcome in zip(keys, outcomes, strict=True):
         if isinstance(outcome, DrumlineError):
             parts.append(result(outcome))
-        else:
-            entry = index.entries.get(key)
-            parts.append(result(None if entry is None else index.whole(entry)))
+            continue
+        entry = None if is_gone(outcome.value) else index.entries.get(key)
+        whole = None if entry is None or room < 0 else index.whole(entry)
+        room -= len(whole or b"")
+        parts.append(result(whole))
     return b"".join(parts)
 
 

@@ -20,17 +20,11 @@ from drumline.process import rpc
 
 
 class LogsProxy:
-    """Asks kubelets, over one connection to each."""
+    """Asks kubelets, over a connection for each call."""
 
     def __init__(self, context: Context) -> None:
         self._cache = context.cache
         self._tls = context.tls
-        self._channels: dict[str, grpc.aio.Channel] = {}
-
-    async def close(self) -> None:
-        """Close the connections."""
-        for channel in self._channels.values():
-            await channel.close()
 
     async def stream(
         self, request: pod_service_pb2.StreamLogsRequest
@@ -57,11 +51,12 @@ class LogsProxy:
                 f'node "{pod.node}", which ran the pod, is not there to be asked',
                 reason="NODE_NOT_FOUND",
             )
-        stub = kubelet_service_pb2_grpc.KubeletServiceStub(self._channel(node.address))
         asked = kubelet_service_pb2.StreamLogsRequest(pod_uid=pod.uid, logs=request)
         try:
-            async for part in stub.StreamLogs(asked):
-                yield pod_service_pb2.StreamLogsResponse(data=part.data)
+            async with rpc.channel(node.address, self._tls) as channel:
+                stub = kubelet_service_pb2_grpc.KubeletServiceStub(channel)
+                async for part in stub.StreamLogs(asked):
+                    yield pod_service_pb2.StreamLogsResponse(data=part.data)
         except grpc.aio.AioRpcError as error:
             failure = from_rpc_error(error)
             if isinstance(failure, UnavailableError):
@@ -72,8 +67,3 @@ class LogsProxy:
                     retry_after=2.0,
                 ) from error
             raise failure from error
-
-    def _channel(self, address: str) -> grpc.aio.Channel:
-        if address not in self._channels:
-            self._channels[address] = rpc.channel(address, self._tls)
-        return self._channels[address]

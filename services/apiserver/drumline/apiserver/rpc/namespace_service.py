@@ -86,5 +86,7 @@ class NamespaceService:
             common.plan(delete, name, f"names[{index}]") for index, name in enumerate(request.names)
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
-        results = await common.results(self._cache, self._cache.namespaces, request.names, outcomes)
+        results = await common.results(
+            self._cache, self._cache.namespaces, request.names, outcomes, is_gone=lambda _: True
+        )
         return results + common.holds_at(self._cache, outcomes)

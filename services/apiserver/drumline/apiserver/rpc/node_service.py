@@ -105,7 +105,9 @@ class NodeService:
             common.plan(forget, name, f"names[{index}]") for index, name in enumerate(request.names)
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
-        results = await common.results(self._cache, self._cache.nodes, request.names, outcomes)
+        results = await common.results(
+            self._cache, self._cache.nodes, request.names, outcomes, is_gone=lambda _: True
+        )
         return results + common.holds_at(self._cache, outcomes)
 
 

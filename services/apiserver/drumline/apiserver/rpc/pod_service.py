@@ -27,10 +27,6 @@ class PodService:
         self._cache = context.cache
         self._logs = logs_proxy.LogsProxy(context)
 
-    async def close(self) -> None:
-        """Close the connections to kubelets."""
-        await self._logs.close()
-
     async def CreatePods(self, request: pod_service_pb2.CreatePodsRequest, _: Call) -> bytes:
         """Store pods."""
         common.check_request(request, request.pods, "pods")
@@ -167,7 +163,7 @@ class PodService:
         ]
         outcomes = await common.carry_out(self._context.committer, plans)
         keys = [_key(reference.namespace, reference.name) for reference in request.pods]
-        results = await common.results(self._cache, self._cache.pods, keys, outcomes)
+        results = await common.results(self._cache, self._cache.pods, keys, outcomes, is_gone=bool)
         return results + common.holds_at(self._cache, outcomes)
 
     async def WaitForPods(
