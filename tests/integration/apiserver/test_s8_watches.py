@@ -4,6 +4,7 @@ import asyncio
 import random
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -319,8 +320,7 @@ async def eventually_created(api: Api, *names: str) -> list[Any]:
     """Create pods one by one, however long the store takes to come back."""
     made = []
     for name in names:
-        one = pod(name, request_id="once")
-        made += await eventually(lambda one=one: create(api, one))
+        made += await eventually(partial(create, api, pod(name, request_id="once")))
     return made
 
 
