@@ -27,6 +27,9 @@ def test_the_examples_run_and_end_as_they_say(cluster: UserCluster) -> None:
     cluster.ok("wait", "pod", "-A", "-l", "app=batch", "--for=terminated", "--timeout=60s")
     assert cluster.ok("logs", "hello") == "Hello from Drumline, on Linux.\n"
     assert cluster.ok("logs", "counter", "--tail", "2") == "4\n5\n"
+    unnamed = cluster.run("logs", "two-containers")
+    assert unnamed.code == 2
+    assert "one of first, second\n       Name one with -c." in unnamed.err
     assert cluster.ok("logs", "two-containers", "-c", "first") == "first is here\nfirst is done\n"
     assert "168 primes" in cluster.ok("logs", "primes", "-n", "batch")
     assert "Exit code:  3" in cluster.ok("describe", "pod", "failing")

@@ -137,8 +137,11 @@ class _Reader:
         )
         for violation in violations:
             path = violation.field.removeprefix(".")
-            # What could not be read is not also missing.
-            if not any(path.startswith(spoiled) for spoiled in self._spoiled):
+            # What could not be read is not also missing, nor is a list of such things.
+            if not any(
+                path.startswith(spoiled) or path == spoiled.rpartition("[")[0]
+                for spoiled in self._spoiled
+            ):
                 self._all_problems.append(document.problem(Violation(path, violation.description)))
         return document
 

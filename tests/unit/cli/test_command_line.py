@@ -41,6 +41,7 @@ def drumline(
         (["run", "x"], "no command to run"),
         (["run", "x", "--cpu", "lots", "--", "true"], "--cpu: 'lots' is not a quantity"),
         (["run", "x", "--env", "A", "--", "true"], "--env is 'A'"),
+        (["run", "X", "--", "true"], "error: metadata.name: must be"),
         (["run", "x", "--rm", "--", "true"], "--rm needs --follow"),
         (["wait", "pod"], "name pods"),
         (["wait", "pod", "x", "--for", "sleeping"], "--for is 'sleeping'"),

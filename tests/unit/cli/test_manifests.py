@@ -139,6 +139,8 @@ def test_what_was_read_from_the_cluster_can_be_applied_again() -> None:
          "web.yaml:6: spec.contaners: this field is not known; did you mean containers?"),
         ("    command: [sleep, \"5\"]", "    command: [sleep, 5]",
          'web.yaml:8: spec.containers[0].command[1]: must be a string, quote it: "5"'),
+        ("    command: [sleep, \"5\"]", "    command: [5]",
+         'web.yaml:8: spec.containers[0].command[0]: must be a string, quote it: "5"'),
         ("  name: web", "  name: web\n  labels: {on: yes}",
          "web.yaml:5: metadata.labels['on']: must be a string, quote it: \"yes\""),
         ("  name: web", "  name: 1.0",

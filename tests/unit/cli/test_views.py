@@ -69,6 +69,15 @@ def test_c1_a_description_names_each_cause_with_its_number_of_nodes() -> None:
     assert ["2", "UNTOLERATED_TAINT", "taint", "x:NO_SCHEDULE", "b"] in rows
 
 
+def test_a_description_has_no_empty_table_of_causes() -> None:
+    made = pod(PHASE_PENDING, "UNSCHEDULED")
+    made.verdict.reason = "NO_NODES"
+    made.verdict.message = "there are no nodes"
+    text = describe_pod(made, NOW)
+    assert "there are no nodes" in text
+    assert "CAUSE" not in text
+
+
 def test_a_description_shows_how_containers_ended() -> None:
     made = pod(PHASE_TERMINATED, "FAILED")
     status = made.status.containers.add(name="main", phase=PHASE_TERMINATED, reason="FAILED")

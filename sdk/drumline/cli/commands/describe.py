@@ -88,7 +88,7 @@ def describe_pod(pod: Pod, now: datetime.datetime) -> str:
             ("Ended", _since(status.finish_time, now)),
         ]
     )
-    if is_judged:
+    if is_judged and pod.verdict.causes:
         judged = output.age(pod.verdict.judge_time, now)
         nodes = output.count(pod.verdict.nodes, "node")
         text += f"\nWhy it is on no node ({nodes} looked at {judged} ago):\n"

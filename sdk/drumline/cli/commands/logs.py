@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from drumline.cli import output
+from drumline.cli.failures import USAGE, CommandError
 from drumline.cli.options import NamespaceOption
 from drumline.cli.session import with_client
 
@@ -44,8 +45,15 @@ async def copy_logs(
     tail: int | None = None,
 ) -> None:
     """Copy a container's output to standard output, byte for byte."""
+    from drumline.model.errors import InvalidArgumentError
+
     pieces = client.stream_logs(
         name, namespace, container=container, follow=follow, tail_lines=tail
     )
-    async for piece in pieces:
-        output.out_bytes(piece)
+    try:
+        async for piece in pieces:
+            output.out_bytes(piece)
+    except InvalidArgumentError as error:
+        if [violation.field for violation in error.violations] != ["container"]:
+            raise
+        raise CommandError(error.message, "Name one with -c.", USAGE) from error

@@ -54,6 +54,7 @@ def run(
     for key, value in _pairs("--env", env or []):
         pod.spec.containers[0].env.add(name=key, value=value)
     pod.metadata.labels.update(dict(_pairs("--label", label or [])))
+    _check(pod)
     limit = seconds(timeout)
 
     async def work(client: Client) -> int:
@@ -96,6 +97,15 @@ def _fill_requests(pod: Pod, cpu: str, memory: str) -> None:
                 accept(parse_quantity(text, thousandths=thousandths))
             except ValueError as error:
                 raise CommandError(f"{option}: {error}", code=USAGE) from error
+
+
+def _check(pod: Pod) -> None:
+    from drumline.model.validation import pod_to_create
+
+    violations = pod_to_create(pod, "")
+    if violations:
+        listed = (f"{it.field.removeprefix('.')}: {it.description}" for it in violations)
+        raise CommandError("; ".join(listed), code=USAGE)
 
 
 def _pairs(option: str, texts: Sequence[str]) -> list[tuple[str, str]]:
