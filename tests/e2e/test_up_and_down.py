@@ -38,6 +38,7 @@ def test_a_cluster_ends_with_its_pods_and_comes_back_with_its_state(
     assert "runs from" in again.err
     etcd = new_cluster.processes().components["etcd"]
     new_cluster.ok("down")
+    assert "Traceback" not in new_cluster.state.log("up").read_text()
     assert not etcd.lives
     assert new_cluster.living() == []
     assert processes_with(mark) == []

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import traceback
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from drumline.cli.failures import CommandError
 from drumline.cli.up import cluster
@@ -20,12 +20,11 @@ def supervise(folder: StateFolder, wishes: cluster.Wishes, pipe: int) -> NoRetur
     status = 1
     try:
         _leave_terminal(folder)
-        with os.fdopen(pipe, "w", encoding="utf-8") as lines:
-            try:
-                asyncio.run(cluster.run(folder, wishes, lambda it: _tell(lines, it.kind, it.text)))
-                status = 0
-            except CommandError as error:
-                _tell(lines, "failed", error.text, error.advice)
+        try:
+            asyncio.run(cluster.run(folder, wishes, lambda it: _tell(pipe, it.kind, it.text)))
+            status = 0
+        except CommandError as error:
+            _tell(pipe, "failed", error.text, error.advice)
     except BaseException:
         # The log is the last to hear of it: nothing must run the parent's clean-up here.
         traceback.print_exc()
@@ -41,11 +40,11 @@ def _leave_terminal(folder: StateFolder) -> None:
         os.dup2(descriptor, target)
 
 
-def _tell(lines: TextIO, kind: str, text: str, advice: str = "") -> None:
+def _tell(pipe: int, kind: str, text: str, advice: str = "") -> None:
     # A disk that is full is no reason to leave the cluster unwatched.
     with contextlib.suppress(OSError):
         print(f"{clock.wall():%Y-%m-%d %H:%M:%S} {kind}: {text} {advice}".rstrip(), flush=True)
-    # The parent is gone once the cluster is up.
+    # The parent is gone once the cluster is up. Nothing is buffered: what it did not
+    # read would be written again, and fail, at the end.
     with contextlib.suppress(OSError):
-        lines.write(json.dumps([kind, text, advice]) + "\n")
-        lines.flush()
+        os.write(pipe, f"{json.dumps([kind, text, advice])}\n".encode())
