@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import grpc
 from drumline.api.v1.metadata_pb2 import EVENT_TYPE_REMOVED, WATCH_MARK_SYNCED
 from drumline.api.v1.pod_pb2 import (
     PHASE_PENDING,
@@ -117,10 +118,13 @@ async def watched(cluster: Cluster) -> AsyncIterator[tuple["PodServiceAsyncStub"
 
 
 async def create(
-    service: "PodServiceAsyncStub", request: CreatePodsRequest, seconds: float
+    service: "PodServiceAsyncStub",
+    request: CreatePodsRequest,
+    seconds: float,
+    compression: grpc.Compression = grpc.Compression.NoCompression,
 ) -> None:
     """Create pods. Raises RuntimeError when one is refused."""
-    answer = await service.CreatePods(request, timeout=seconds)
+    answer = await service.CreatePods(request, timeout=seconds, compression=compression)
     for result in answer.results:
         if result.status.code:
             raise RuntimeError(f"a pod was refused: {result.status.message}")

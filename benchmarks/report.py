@@ -6,6 +6,8 @@ import math
 import os
 import platform
 import statistics
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,19 @@ from drumline.cli.up import etcd
 
 Figures = Mapping[str, Any]
 
+_FSYNCS = 21
+
 
 def surroundings() -> dict[str, Any]:
     """Describe the machine, the versions, and how busy the machine is before the run."""
-    packages = ("drumline", "grpcio", "protobuf", "numpy")
+    packages = ("drumline", "grpcio", "protobuf", "numpy", "cryptography")
     return {
         "machine": {
             "processor": _processor(),
             "cores": os.cpu_count(),
             "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
             "system": platform.platform(),
+            "fsync_ms": _fsync_ms(),
         },
         "versions": {
             "python": platform.python_version(),
@@ -55,10 +60,25 @@ def show(title: str, result: Figures, *, as_json: bool) -> None:
         print(json.dumps({"benchmark": title, **result}))
         return
     print(title)
-    spread = result.get("spread", {})
-    for name, value in result.items():
-        if name != "spread":
-            print(f"  {name:<26} {_text(value)}{_among(spread.get(name))}")
+    shown = {name: value for name, value in result.items() if name != "spread"}
+    _lines(shown, result.get("spread", {}), "  ")
+
+
+def said(error: BaseException) -> str:
+    """Give what went wrong in words; of several that failed together, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def _lines(figures: Figures, spread: Figures, indent: str) -> None:
+    for name, value in figures.items():
+        nested = isinstance(value, Mapping)
+        if nested and any(isinstance(inner, Mapping) for inner in value.values()):
+            print(f"{indent}{name}")
+            _lines(value, spread.get(name, {}), indent + "  ")
+        else:
+            print(f"{indent}{name:<26} {_text(value)}{_among(spread.get(name))}")
 
 
 def _text(value: Any) -> str:
@@ -79,6 +99,18 @@ def _over(runs: Sequence[Figures], of: Any) -> dict[str, Any]:
         else of([run[name] for run in runs])
         for name, value in first.items()
     }
+
+
+def _fsync_ms() -> float:
+    """Give the median time, in ms, to make 4 KiB durable where benchmarks keep their files."""
+    taken = []
+    with tempfile.TemporaryFile(buffering=0) as file:
+        for _ in range(_FSYNCS):
+            file.write(bytes(4096))
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            taken.append(1e3 * (time.perf_counter() - began))
+    return round(statistics.median(taken), 2)
 
 
 def _processor() -> str:

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 from drumline.api.v1.cluster_service_pb2 import GetVersionRequest
 from drumline.api.v1.cluster_service_pb2_grpc import ClusterServiceStub
 from drumline.cli.up import certificates
@@ -18,6 +17,7 @@ from drumline.cli.up.state import StateFolder
 from drumline.process.channels import channel
 from drumline.process.tls import TlsFiles
 
+from benchmarks.answers import until_answered, until_listening
 from benchmarks.processes import environment
 
 _SECONDS = 90.0
@@ -83,23 +83,7 @@ async def _first_answer(folder: StateFolder) -> None:
     while not (plan.exists() and tls.certificate.exists()):  # noqa: ASYNC110 - another process's
         await asyncio.sleep(_PAUSE_SECONDS)
     port = json.loads(plan.read_text())["ports"]["apiserver"]
-    while not await _listens(port):  # noqa: ASYNC110 - another process's
-        await asyncio.sleep(_PAUSE_SECONDS)
+    await until_listening(port)
     async with channel(f"127.0.0.1:{port}", tls) as opened:
         stub = ClusterServiceStub(opened)
-        while True:
-            try:
-                await stub.GetVersion(GetVersionRequest(), timeout=5.0)
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(_PAUSE_SECONDS)
-            else:
-                return
-
-
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
+        await until_answered(lambda: stub.GetVersion(GetVersionRequest(), timeout=5.0))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.report import combine, percentile, show
+from benchmarks.report import combine, percentile, said, show
 
 
 def test_one_run_is_given_as_it_is() -> None:
@@ -34,3 +34,17 @@ def test_json_is_one_object_on_one_line(capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     assert said.count("\n") == 1
     assert json.loads(said) == {"benchmark": "placement", "create_per_s": 1.0}
+
+
+def test_people_read_nested_figures_with_their_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [{"10x100": {"ratio": ratio, "cpu_s": {"etcd": 1.0}}} for ratio in (1.0, 3.0)]
+    show("scale", combine(runs), as_json=False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["10x100"] in lines
+    assert ["ratio", "2.0", "(1.0", "to", "3.0)"] in lines
+
+
+def test_of_what_failed_together_the_first_is_said() -> None:
+    first = ValueError("no room")
+    both = ExceptionGroup("both", [ExceptionGroup("inner", [first]), OSError("later")])
+    assert said(both) == "ValueError: no room"

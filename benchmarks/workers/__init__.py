@@ -1,0 +1,1 @@
+"""Processes that make a benchmark's load, or take what it causes: `benchmarks.worker`."""
