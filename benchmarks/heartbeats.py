@@ -39,6 +39,8 @@ async def measure(
         await beating.ready(patience)
         await cluster.until_ready(nodes)
         await cluster.until_quiet()
+        await beating.go()
+        await beating.ready(patience)
         async with measured(cluster) as window:
             await beating.go()
             await asyncio.sleep(seconds)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,10 @@ from benchmarks.workers.link import Link, Spec, tls_of
 # Handshakes under way at once.
 _CONNECTING = 20
 _BEAT_SECONDS = 60.0
+# Between two beats of a node while others still connect.
+_CALM_SECONDS = 10.0
+# At full speed before anything is counted.
+_WARM_SECONDS = 2.0
 
 
 async def run(spec: Spec, link: Link) -> dict[str, Any]:
@@ -70,11 +75,14 @@ async def _register(spec: Spec) -> list[str]:
 
 
 async def _until_told(beats: "_Beats", streams: int, link: Link) -> float:
-    """Count from the word to go to the word to stop; give the seconds between."""
+    """Count from the second word to go to the word to stop; give the seconds between."""
     while beats.connected < streams:  # noqa: ASYNC110 - seldom, and not measured
         await asyncio.sleep(0.05)
     gc.collect()
     gc.freeze()
+    await link.ready()
+    beats.fast.set()
+    await asyncio.sleep(_WARM_SECONDS)
     await link.ready()
     began = time.perf_counter()
     beats.counting = True
@@ -88,6 +96,8 @@ class _Beats:
 
     def __init__(self) -> None:
         self.connected = 0
+        self.fast = asyncio.Event()
+        """Set when all are connected: until then nodes beat seldom."""
         self.counting = False
         self.answered = 0
         self.answers: list[float] = []
@@ -103,7 +113,11 @@ class _Beats:
         self.connected += 1
         sequence = 1
         while True:
-            await asyncio.sleep(interval)
+            if self.fast.is_set():
+                await asyncio.sleep(interval)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.fast.wait(), _CALM_SECONDS * random.uniform(0.5, 1))
             sequence += 1
             interval = await self._beat(call, nodes, sequence)
 
