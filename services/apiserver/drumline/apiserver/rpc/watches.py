@@ -19,11 +19,12 @@ EVENTS = 1
 _RESOURCE_VERSION = 2
 
 _EVENTS_A_MESSAGE = 500
-_MESSAGE_BYTES = 1 << 20
+# A stream that is not read holds one message, and there may be thousands of them.
+_MESSAGE_BYTES = 64 << 10
 
 
 def batches(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join encoded fields to messages of about a megabyte."""
+    """Join encoded fields to messages of about 64 KiB, each when it is asked for."""
     batch: list[bytes] = []
     length = 0
     for part in parts:
@@ -130,8 +131,11 @@ class Watch(Generic[E]):
             done = not self._watcher
             self._told = self._cache.revision if done else taken[-1].revision
             told = self._version()
-            *earlier, last = batches(events(self._index, taken))
-            yield from earlier
+            last = b""
+            for message in batches(events(self._index, taken)):
+                if last:
+                    yield last
+                last = message
             yield last + told
 
     def _bookmark(self) -> Iterator[bytes]:
