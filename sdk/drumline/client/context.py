@@ -83,16 +83,30 @@ def _values(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, context: Context) -> None:
-    """Write a context, with absolute paths; an older file is replaced at once. Raises OSError."""
+    """Write a context; an older file is replaced at once. Raises OSError.
+
+    Certificates in the file's own folder are named relative to it, so that the folder
+    can be copied; all other paths are absolute.
+    """
     paths = zip(_PATHS, (context.tls.ca, context.tls.certificate, context.tls.key), strict=True)
     lines = [f"addresses = {json.dumps(list(context.addresses))}"]
-    lines += [f"{name} = {json.dumps(str(value.absolute()))}" for name, value in paths]
+    lines += [f"{name} = {_quoted(_from(path.parent, value))}" for name, value in paths]
     if context.state_dir is not None:
-        lines.append(f"state_dir = {json.dumps(str(context.state_dir.absolute()))}")
+        lines.append(f"state_dir = {_quoted(context.state_dir.absolute())}")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
     temporary.replace(path)
+
+
+def _from(folder: Path, path: Path) -> Path:
+    folder, path = folder.absolute(), path.absolute()
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
+
+
+def _quoted(path: Path) -> str:
+    # TOML knows no pairs of surrogates, which JSON makes of some characters.
+    return json.dumps(str(path), ensure_ascii=False)
 
 
 def _context(path: Path, values: dict[str, Any]) -> Context:

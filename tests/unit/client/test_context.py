@@ -1,11 +1,27 @@
 """Context files: read, written, refused with a sentence."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from drumline.client import context
 from drumline.model.errors import FailedPreconditionError
 from drumline.process.tls import TlsFiles
+
+
+def test_a_folder_with_context_and_certificates_can_be_copied(
+    tmp_path: Path, tls: tuple[TlsFiles, TlsFiles]
+) -> None:
+    own = tls[1].ca.parent
+    context.save(own / "\U0001f4a5.toml", context.Context(("127.0.0.1:7400",), tls[1]))
+    copy = shutil.copytree(own, tmp_path / "copy \U0001f4a5")
+    loaded = context.load(copy / "\U0001f4a5.toml")
+    assert {path.parent for path in (loaded.tls.ca, loaded.tls.certificate, loaded.tls.key)} == {
+        copy
+    }
+    elsewhere = tmp_path / "config" / "context.toml"
+    context.save(elsewhere, loaded)
+    assert context.load(elsewhere).tls.ca == copy / "ca.crt"
 
 
 def test_what_was_saved_is_loaded(tmp_path: Path, tls: tuple[TlsFiles, TlsFiles]) -> None:
