@@ -293,6 +293,16 @@ async def test_s8_a_store_that_was_replaced_is_noticed(
         assert not watch.told
 
 
+async def _until_all_is_told(api: Api, uids: set[str]) -> None:
+    """Watch, and afresh when another history begins meanwhile, until just these pods are there."""
+    while True:
+        async with following(watch_pods(api)) as watch:
+            await watch.until(lambda w: set(state(w)) == uids or w.failure is not None)
+            if watch.failure is None:
+                return
+            assert watch.failure.reason == "EPOCH_CHANGED"
+
+
 async def test_s8_a_store_that_was_taken_back_begins_another_history(
     pair: list[Api], etcd: EtcdServer, tmp_path: Path
 ) -> None:
@@ -308,8 +318,7 @@ async def test_s8_a_store_that_was_taken_back_begins_another_history(
     etcd.start()
     (new,) = await eventually_created(pair[1], "new")
     for api in pair:
-        async with following(watch_pods(api)) as watch:
-            await watch.until(lambda w: set(state(w)) == {kept.metadata.uid, new.metadata.uid})
+        await _until_all_is_told(api, {kept.metadata.uid, new.metadata.uid})
         refused = await first_refusal(watch_pods(api, lost.metadata.resource_version))
         assert refused.reason == "EPOCH_CHANGED"
     # Names that the apiserver has used since the backup are free again.
