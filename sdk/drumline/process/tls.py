@@ -24,8 +24,15 @@ class TlsFiles:
         return cls(folder / "ca.crt", folder / f"{name}.crt", folder / f"{name}.key")
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """Give the contents, in the order of the fields. Raises OSError."""
-        return self.ca.read_bytes(), self.certificate.read_bytes(), self.key.read_bytes()
+        """Give the contents, in the order of the fields. Raises OSError that names the file."""
+        return _read(self.ca, "CA"), _read(self.certificate, "certificate"), _read(self.key, "key")
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OSError(f"the {what} {path} cannot be read: {error.strerror}") from error
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
