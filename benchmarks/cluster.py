@@ -85,11 +85,17 @@ class Cluster:
 
     async def until_quiet(self) -> None:
         """Wait until nothing is written any more."""
-        async with asyncio.timeout(_START_SECONDS):
-            before = -1
-            while (now := await self.etcd_puts()) != before:
-                before = now
-                await asyncio.sleep(_QUIET_SECONDS)
+        before, now = -1, 0
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                while (now := await self.etcd_puts()) != before:
+                    before = now
+                    await asyncio.sleep(_QUIET_SECONDS)
+        except TimeoutError:
+            raise TimeoutError(
+                f"waited {_START_SECONDS:.0f} s for the cluster to write nothing; it has put"
+                f" {now - before} keys in the last {_QUIET_SECONDS:.0f} s"
+            ) from None
 
     async def until_ready(self, nodes: int) -> None:
         """Wait until so many nodes take pods."""

@@ -29,6 +29,8 @@ from benchmarks.cluster import Cluster
 if TYPE_CHECKING:
     from drumline.api.v1.pod_service_pb2_grpc import PodServiceAsyncStub
 
+_LIST_SECONDS = 60.0
+
 
 def simulated(name: str) -> Pod:
     """Make a pod for simulated nodes; it runs until it is deleted."""
@@ -109,8 +111,13 @@ async def watched(cluster: Cluster) -> AsyncIterator[tuple["PodServiceAsyncStub"
         service = PodServiceStub(opened)
         watching = asyncio.create_task(_watch(service, sightings, ready), name="watch")
         try:
-            async with asyncio.timeout(30):
-                await ready.wait()
+            try:
+                async with asyncio.timeout(_LIST_SECONDS):
+                    await ready.wait()
+            except TimeoutError:
+                raise TimeoutError(
+                    f"waited {_LIST_SECONDS:.0f} s for a watch's first list of pods"
+                ) from None
             yield service, sightings
         finally:
             watching.cancel()
