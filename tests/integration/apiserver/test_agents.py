@@ -29,6 +29,7 @@ from tests.support.calls import (
     TERMINATED,
     create,
     delete,
+    eventually,
     first_refusal,
     following,
     held_up,
@@ -38,7 +39,6 @@ from tests.support.calls import (
     ref,
     report,
     said,
-    until_answered,
 )
 from tests.support.history import revision
 from tests.support.store import EtcdServer, free_port
@@ -88,12 +88,8 @@ async def test_a_kubelet_that_starts_is_told_nothing_that_is_over(
             failure = await first_refusal(watch(behind, "sim-1"))
             assert isinstance(failure, UnavailableError)
 
-        async def refused() -> bool:
-            late = await report(behind, said(old, "sim-1", RUNNING, 2))
-            assert late in (["POD_NOT_FOUND"], ["STORE_UNAVAILABLE"])
-            return late == ["POD_NOT_FOUND"]
-
-        await until_answered(refused)
+        late = said(old, "sim-1", RUNNING, 2)
+        assert await eventually(lambda: report(behind, late)) == ["POD_NOT_FOUND"]
         async with following(watch(behind, "sim-1", "sim-2")) as told:
             await told.until(lambda w: w.synced)
             assert [e.pod.metadata.uid for e in told.events] == [new.metadata.uid]
