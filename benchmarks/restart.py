@@ -39,11 +39,17 @@ async def again(cluster: Cluster, pods: int) -> dict[str, Any]:
     await cluster.processes["apiserver"].kill()
     await cluster.start_again("apiserver")
     started = time.perf_counter()
-    async with asyncio.timeout(_SECONDS), measured(cluster) as window:
-        await until_listening(cluster.plan.ports["apiserver"])
+    async with measured(cluster) as window:
         async with channel(cluster.address, cluster.user) as opened:
             service = PodServiceStub(opened)
-            await until_answered(lambda: service.ListPods(ListPodsRequest(), timeout=30.0))
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    await until_listening(cluster.plan.ports["apiserver"])
+                    await until_answered(lambda: service.ListPods(ListPodsRequest(), timeout=30.0))
+            except TimeoutError:
+                raise TimeoutError(
+                    f"waited {_SECONDS:.0f} s for the apiserver to list pods after its restart"
+                ) from None
             answered = time.perf_counter()
             listed = await _count(service)
         async with watched(cluster) as (service, sightings):

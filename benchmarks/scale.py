@@ -7,7 +7,6 @@ from benchmarks.cluster import running
 from benchmarks.flame import Flame
 from benchmarks.latency import alone
 from benchmarks.load import Load, offer, require_room
-from benchmarks.restart import again
 
 Size = tuple[int, int]
 """Nodes and pods."""
@@ -49,8 +48,7 @@ async def _one(nodes: int, pods: int, batch: int, flame: Flame | None) -> dict[s
     require_room(nodes, pods + 1)
     async with running(simulated_nodes=nodes, flame=flame) as cluster:
         placed = await offer(cluster, Load(pods, batch))
-        cluster.flame = None
         await cluster.until_quiet()
         singles = await alone(cluster, _ALONE, "simulated")
-        await cluster.until_quiet()
-        return {**placed, **singles, **await again(cluster, pods)}
+        memory = {name: round(value, 1) for name, value in cluster.rss_mb().items()}
+        return {**placed, **singles, "rss_at_rest_mb": memory}

@@ -84,12 +84,18 @@ def test_every_watch_shows_every_change(tmp_path: Path) -> None:
     assert "watchers" in found["cpu_s"]
 
 
-def test_scale_compares_sizes_and_kills_the_apiserver(tmp_path: Path) -> None:
+def test_scale_compares_each_size_with_the_first(tmp_path: Path) -> None:
     found = figures(tmp_path, "scale", "--sizes=2:20,3:30")
     assert found["2x20"]["cpu_ratio"] == 1
-    assert found["3x30"]["apiserver_rss_mb"] > 0
-    assert 0 < found["3x30"]["ready_s"] <= found["3x30"]["away_s"]
-    assert found["3x30"]["away_s"] <= found["3x30"]["new_pod_runs_s"]
+    assert found["3x30"]["cpu_ratio"] > 0
+    assert found["3x30"]["rss_at_rest_mb"]["apiserver"] > 0
+    assert found["3x30"]["simulated_assigned_p50_ms"] > 0
+
+
+def test_restart_kills_the_apiserver_and_finds_all_pods_again(tmp_path: Path) -> None:
+    found = figures(tmp_path, "restart", "--nodes=2", "--pods=20")
+    assert found["apiserver_rss_mb"] > 0
+    assert 0 < found["ready_s"] <= found["away_s"] <= found["new_pod_runs_s"]
 
 
 def test_store_measures_etcd_alone(tmp_path: Path) -> None:
