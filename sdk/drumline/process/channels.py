@@ -40,15 +40,20 @@ def channel(
 ) -> grpc.aio.Channel:
     """Make a channel with mutual TLS to HOST:PORT. It connects when it is first used."""
     return grpc.aio.secure_channel(
-        address, channel_credentials(tls), options=[*_CHANNEL_OPTIONS, *options]
+        address,
+        channel_credentials(tls),
+        options=list({**dict(_CHANNEL_OPTIONS), **dict(options)}.items()),
     )
 
 
 class Endpoints:
     """A peer that is a list of addresses: one channel at a time, the next one after a failure."""
 
-    def __init__(self, addresses: Sequence[str], tls: TlsFiles) -> None:
+    def __init__(
+        self, addresses: Sequence[str], tls: TlsFiles, options: Iterable[tuple[str, Any]] = ()
+    ) -> None:
         self._addresses = tuple(addresses)
+        self._options = tuple(options)
         self._tls = tls
         self._turn = 0
         self._channel: grpc.aio.Channel | None = None
@@ -61,7 +66,7 @@ class Endpoints:
     def channel(self) -> grpc.aio.Channel:
         """Give the channel in use, made when first asked for."""
         if self._channel is None:
-            self._channel = channel(self.address, self._tls)
+            self._channel = channel(self.address, self._tls, self._options)
         return self._channel
 
     async def rotate(self, failed: grpc.aio.Channel | None = None) -> None:

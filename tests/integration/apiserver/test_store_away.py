@@ -38,6 +38,11 @@ def standing_still(etcd: EtcdServer) -> Iterator[None]:
     """Stop etcd with its connections open while the block runs."""
     assert etcd.process is not None
     etcd.process.send_signal(signal.SIGSTOP)
+    tasks = Path(f"/proc/{etcd.process.pid}/task")
+    while not all(
+        (task / "stat").read_text().rpartition(") ")[2][0] == "T" for task in tasks.iterdir()
+    ):
+        pass
     try:
         yield
     finally:

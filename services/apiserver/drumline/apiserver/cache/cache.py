@@ -51,6 +51,10 @@ _POD_KINDS = frozenset({PODS.prefix, ASSIGNMENTS.prefix, POD_STATUSES.prefix})
 _NODE_KINDS = frozenset({NODES.prefix, NODE_INFOS.prefix, NODE_STATUSES.prefix, NODE_LOADS.prefix})
 _NAMESPACE_KINDS = frozenset({NAMESPACES.prefix, QUOTA_USES.prefix})
 
+# Revisions before the newest one that a start reads again, so that watches can
+# resume over it. One can hold the changes of a thousand pods.
+_REPLAYED_REVISIONS = 1000
+
 # Joins an object anew, given its key and which of its records changed.
 Joiner = Callable[[str, frozenset[str]], None]
 
@@ -152,7 +156,7 @@ class Cache:
         self.epoch = await self._read_epoch()
         head = await self._etcd.current_revision()
         # A little of the past, so that watches can resume over a restart.
-        start = max(head - self._history, 1)
+        start = max(head - min(self._history, _REPLAYED_REVISIONS), 1)
         try:
             await self._load_at(start)
         except OutOfRangeError:

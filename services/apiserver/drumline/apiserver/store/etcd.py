@@ -56,6 +56,12 @@ class Snapshot:
     more: bool
 
 
+# What a watch has to catch up with comes in one message, however much it is: etcd
+# can cut it into fragments, but takes quadratic time for that (minutes for the
+# history of 50,000 pods).
+_OPTIONS = (("grpc.max_receive_message_length", -1),)
+
+
 class TooLargeError(InternalError):
     """A transaction is over etcd's limits, or an answer over those of a message."""
 
@@ -66,7 +72,7 @@ class Etcd:
     """One etcd cluster, behind a list of addresses."""
 
     def __init__(self, addresses: Sequence[str], tls: TlsFiles, timeout: float) -> None:
-        self._endpoints = rpc.Endpoints(addresses, tls)
+        self._endpoints = rpc.Endpoints(addresses, tls, _OPTIONS)
         self._timeout = timeout
 
     async def close(self) -> None:
@@ -139,13 +145,8 @@ class Etcd:
         The first item is ``(0, [])``, once the watch stands. Ends only by an error.
         """
         create = pb.WatchCreateRequest(
-            key=_FIRST_KEY,
-            range_end=_NO_END,
-            start_revision=start_revision,
-            # What is to be caught up with may be more than a message holds.
-            fragment=True,
+            key=_FIRST_KEY, range_end=_NO_END, start_revision=start_revision
         )
-        events: list[Any] = []
         async with self._channel() as channel:
             call = pb_grpc.WatchStub(channel).Watch()
             try:
@@ -160,13 +161,8 @@ class Etcd:
                         raise UnavailableError(f"etcd ended the watch: {response.cancel_reason}")
                     if response.created:
                         yield 0, []
-                    events += response.events
-                    whole = len(events)
-                    if response.fragment:
-                        whole = _without_last_revision(events)
-                    for revision, items in _by_revision(events[:whole]):
+                    for revision, items in _by_revision(response.events):
                         yield revision, items
-                    del events[:whole]
                     response = await call.read()
             finally:
                 call.cancel()
@@ -201,14 +197,6 @@ class Etcd:
                 raise
             # Another call has found the member away, and closed the channel.
             raise _unavailable("the connection was given up") from None
-
-
-def _without_last_revision(events: Sequence[Any]) -> int:
-    """Count the events before those of the last revision, of which more may come."""
-    count = len(events)
-    while count and events[count - 1].kv.mod_revision == events[-1].kv.mod_revision:
-        count -= 1
-    return count
 
 
 def _by_revision(events: Sequence[Any]) -> list[tuple[int, list[KeyValue]]]:
