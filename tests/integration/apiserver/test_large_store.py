@@ -1,10 +1,14 @@
 """Field report 27: what is stored is more than any one message holds."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from aetcd.rpc import rpc_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
+from drumline.apiserver.store.etcd import Etcd
 from drumline.process.channels import MAX_MESSAGE_BYTES
+from drumline.process.tls import TlsFiles
 
 from tests.support.apiservers import apiservers, pod
 from tests.support.calls import create, following, get, usage, watch_pods
@@ -44,3 +48,28 @@ async def test_a_store_of_more_than_a_message_is_read_listed_and_followed(
             )
             seen += answer.pods
         assert [p.metadata.name for p in seen] == names
+
+
+async def test_a_long_history_is_caught_up_with(etcd: EtcdServer, certs: Path) -> None:
+    """Many small changes in few revisions, as bulk calls make them.
+
+    etcd can cut such an answer into fragments, in time that grows with its square.
+    """
+    store = Etcd([etcd.address], TlsFiles.in_folder(certs, "apiserver"), 10.0)
+    async with apiservers(etcd, certs) as (api,):
+        await create(api, pod("before"))
+        await api.stop()
+        for turn in range(25):
+            puts = [
+                rpc_pb2.RequestOp(
+                    request_put=rpc_pb2.PutRequest(
+                        key=f"other/{turn}-{n}".encode(), value=bytes(60)
+                    )
+                )
+                for n in range(6000)
+            ]
+            await store.txn(rpc_pb2.TxnRequest(success=puts))
+        await store.close()
+        async with asyncio.timeout(20):
+            await api.start()
+        assert (await get(api, "before")).metadata.name == "before"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,11 +40,12 @@ def standing_still(etcd: EtcdServer) -> Iterator[None]:
     assert etcd.process is not None
     etcd.process.send_signal(signal.SIGSTOP)
     tasks = Path(f"/proc/{etcd.process.pid}/task")
-    while not all(
-        (task / "stat").read_text().rpartition(") ")[2][0] == "T" for task in tasks.iterdir()
-    ):
-        pass
     try:
+        # The signal comes to each of its threads in that thread's own time.
+        while any(
+            (task / "stat").read_text().rpartition(") ")[2][0] != "T" for task in tasks.iterdir()
+        ):
+            os.sched_yield()
         yield
     finally:
         etcd.process.send_signal(signal.SIGCONT)
