@@ -11,6 +11,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def processor() -> float:
+    """Seconds of processor time that this process has used, all its threads together."""
+    return time.process_time()
+
+
 def wall() -> datetime:
     """Wall-clock time with its zone (UTC), for people and certificates."""
     return datetime.now(UTC)

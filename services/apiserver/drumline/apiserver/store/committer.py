@@ -7,7 +7,7 @@ part is planned again when the cache has caught up. A part that has lost before 
 what it lost to in the same transaction: it would otherwise always be late by as
 long as a change takes to the cache, and lose again. One transaction is under way at
 a time: what comes meanwhile forms the next, so nothing waits for a timer and batches
-grow with the load.
+grow with the load. (Under much load of small calls `pace` holds one back a little.)
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from aetcd.rpc import rpc_pb2 as pb
 from drumline.apiserver.store.etcd import Etcd, TooLargeError
 from drumline.apiserver.store.kinds import Record
 from drumline.apiserver.store.limits import Limits
+from drumline.apiserver.store.pace import Pace
 from drumline.apiserver.store.view import Batch, Key, View
 from drumline.model.errors import (
     ConflictError,
@@ -28,7 +29,7 @@ from drumline.model.errors import (
     InvalidArgumentError,
     UnavailableError,
 )
-from drumline.process import logs
+from drumline.process import clock, logs
 
 _log = logs.get(__name__)
 
@@ -105,6 +106,7 @@ class Committer:
         self._ahead: dict[Key, tuple[int, Record | None]] = {}
         self._ahead_order: deque[tuple[int, list[Key]]] = deque()
         self._epoch = mirror.epoch
+        self._pace = Pace()
         # Steps of the next transaction: fewer after one that etcd found too large.
         self._most_steps = _MAX_STEPS
 
@@ -136,12 +138,22 @@ class Committer:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                # What concurrent calls submit in this turn of the loop joins in.
-                await asyncio.sleep(0)
+                await self._collect()
                 await self._commit_batch()
+
+    async def _collect(self) -> None:
+        """Let what concurrent calls submit in this turn of the loop join in, or a little later."""
+        await asyncio.sleep(0)
+        while True:
+            wait = self._pace.wait(clock.monotonic(), clock.processor(), len(self._waiting))
+            if not wait:
+                return
+            await asyncio.sleep(wait)
 
     async def _commit_batch(self) -> None:
         batch, entries = self._plan()
+        calls = len({id(entry.job) for entry in entries})
+        self._pace.begin(clock.monotonic(), clock.processor(), calls)
         components = batch.components()
         request = pb.TxnRequest()
         asked: list[list[Key]] = []

@@ -74,6 +74,9 @@ class Etcd:
     def __init__(self, addresses: Sequence[str], tls: TlsFiles, timeout: float) -> None:
         self._endpoints = rpc.Endpoints(addresses, tls, _OPTIONS)
         self._timeout = timeout
+        # The stub of transactions, which are many, and the channel that it is for.
+        self._kv: Any = None
+        self._kv_channel: grpc.aio.Channel | None = None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -119,7 +122,9 @@ class Etcd:
     async def txn(self, request: Any) -> Any:
         """Carry out a transaction (`rpc_pb2.TxnRequest`); give etcd's answer."""
         async with self._channel() as channel:
-            return await pb_grpc.KVStub(channel).Txn(request, timeout=self._timeout)
+            if self._kv_channel is not channel:
+                self._kv_channel, self._kv = channel, pb_grpc.KVStub(channel)
+            return await self._kv.Txn(request, timeout=self._timeout)
 
     async def version(self) -> str:
         """Give the version of the member that answers."""
