@@ -68,7 +68,7 @@ async def test_a_long_history_is_caught_up_with(etcd: EtcdServer, certs: Path) -
                 )
                 for n in range(6000)
             ]
-            await store.txn(rpc_pb2.TxnRequest(success=puts))
+            await store.txn(rpc_pb2.TxnRequest(success=puts).SerializeToString())
         await store.close()
         async with asyncio.timeout(20):
             await api.start()

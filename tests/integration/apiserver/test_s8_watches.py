@@ -258,7 +258,7 @@ async def test_s8_another_history_of_the_store_is_told_within_seconds(
             EPOCHS.schema(epoch="other").SerializeToString(),
         )
         async with store(etcd, certs) as client:
-            await client.txn(request)
+            await client.txn(request.SerializeToString())
         for watch in (first, second):
             await watch.until(lambda w: w.failure is not None)
             assert isinstance(watch.failure, FailedPreconditionError)

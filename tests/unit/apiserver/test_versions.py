@@ -2,11 +2,11 @@
 
 import pytest
 from drumline.api.v1 import pod_pb2, pod_service_pb2
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.objects import new_pod, version_part
 from drumline.apiserver.cache.versions import revision_of, version
 from drumline.apiserver.rpc.common import page_token, read_page_token
+from drumline.apiserver.store import wire
 from drumline.model.errors import FailedPreconditionError, InvalidArgumentError
 from drumline.storage.v1.records_pb2 import PodRecord
 from hypothesis import given
@@ -43,7 +43,7 @@ def test_a_version_of_another_history_says_so() -> None:
 def test_numbers_are_written_as_protobuf_writes_them(number: int) -> None:
     if number < 2**31:
         event = pod_service_pb2.WaitForPodsRequest(condition=number)  # type: ignore[arg-type]
-        assert wire.enum_field(2, number) == (event.SerializeToString() or b"\x10\x00")
+        assert wire.number_field(2, number) == (event.SerializeToString() or b"\x10\x00")
     decoded, shift = 0, 0
     for byte in wire.varint(number):
         decoded |= (byte & 0x7F) << shift

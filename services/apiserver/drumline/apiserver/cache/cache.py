@@ -326,4 +326,4 @@ class Cache:
             )
             put = request.success.add().request_put
             put.key, put.value = key, record.SerializeToString()
-            await self._etcd.txn(request)
+            await self._etcd.txn(request.SerializeToString())

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from drumline.api.v1 import metadata_pb2
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.objects import Entry, version_part
 from drumline.apiserver.cache.versions import version
+from drumline.apiserver.store import wire
 from drumline.model.errors import DrumlineError, OutOfRangeError
 
 E = TypeVar("E", bound=Entry)
@@ -159,7 +159,7 @@ class Index(Generic[E]):
 
     def event(self, pending: Pending[E]) -> bytes:
         """Give the bytes of an event (PodEvent, NodeEvent)."""
-        return wire.enum_field(_EVENT_TYPE, pending.type) + wire.message_field(
+        return wire.number_field(_EVENT_TYPE, pending.type) + wire.message_field(
             _EVENT_OBJECT, self.whole(pending.entry)
         )
 

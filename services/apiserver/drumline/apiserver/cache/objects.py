@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from drumline.api.v1 import namespace_service_pb2, node_pb2, pod_pb2
-from drumline.apiserver.cache import wire
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.kinds import Record
 from drumline.model.labels import effective_labels
 from drumline.storage.v1 import records_pb2

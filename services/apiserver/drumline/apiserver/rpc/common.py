@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.index import Index
 from drumline.apiserver.cache.versions import revision_of
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Committed, Committer, Step
 from drumline.model.errors import (
     DrumlineError,

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.index import Index
 from drumline.apiserver.cache.objects import Entry
 from drumline.apiserver.rpc import common
+from drumline.apiserver.store import wire
 from google.protobuf.message import Message
 
 E = TypeVar("E", bound=Entry)

@@ -1,12 +1,13 @@
 """drumline.api.v1.NamespaceService."""
 
 from drumline.api.v1 import namespace_service_pb2
-from drumline.apiserver.cache import past, wire
+from drumline.apiserver.cache import past
 from drumline.apiserver.cache.objects import NamespaceEntry
 from drumline.apiserver.domain import namespaces
 from drumline.apiserver.rpc import common
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.lists import page
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Step
 from drumline.model import validation
 from drumline.process import clock

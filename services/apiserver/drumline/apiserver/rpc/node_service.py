@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 
 from drumline.api.v1 import metadata_pb2, node_service_pb2
-from drumline.apiserver.cache import past, wire
+from drumline.apiserver.cache import past
 from drumline.apiserver.cache.objects import NodeEntry
 from drumline.apiserver.cache.versions import revision_of
 from drumline.apiserver.domain import nodes
@@ -11,6 +11,7 @@ from drumline.apiserver.domain.pods import Expected, check_paths
 from drumline.apiserver.rpc import common, watches
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.lists import page
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Step
 from drumline.apiserver.store.kinds import NODE_LOADS
 from drumline.model import labels, validation

@@ -4,13 +4,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from drumline.api.v1 import pod_pb2, pod_service_pb2
 from drumline.api.v1.metadata_pb2 import PodReference
-from drumline.apiserver.cache import past, wire
+from drumline.apiserver.cache import past
 from drumline.apiserver.cache.objects import PodEntry, new_pod
 from drumline.apiserver.cache.versions import revision_of
 from drumline.apiserver.domain import pods
 from drumline.apiserver.rpc import common, logs_proxy, waits, watches
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.lists import page
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Committed, Step
 from drumline.model import labels, validation
 from drumline.model.errors import DrumlineError, InvalidArgumentError, Violation

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 from drumline.api.v1 import metadata_pb2, pod_pb2
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.index import CHANGED, Pending, Watcher
 from drumline.apiserver.cache.objects import NodeEntry, PodEntry
 from drumline.apiserver.domain import placement
@@ -13,6 +12,7 @@ from drumline.apiserver.rpc import common, watches
 from drumline.apiserver.rpc.components import Components
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.node_service import LOAD_ONLY
+from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Step
 from drumline.model import validation
 from drumline.model.errors import DrumlineError, PermissionDeniedError, Violation, to_status
@@ -72,13 +72,13 @@ class SchedulerService:
                 if e.scheduler_name == name and e.waits_for_scheduler
             ]
             present = list(cache.nodes.entries.values())
-            yield wire.enum_field(_MARK, metadata_pb2.WATCH_MARK_ESTABLISHED)
+            yield wire.number_field(_MARK, metadata_pb2.WATCH_MARK_ESTABLISHED)
             for message in watches.batches(watches.initial(cache.nodes, present, _NODES)):
                 yield message
             for message in watches.batches(watches.initial(cache.pods, waiting, _PODS)):
                 yield message
             del waiting, present
-            yield wire.enum_field(_MARK, metadata_pb2.WATCH_MARK_SYNCED)
+            yield wire.number_field(_MARK, metadata_pb2.WATCH_MARK_SYNCED)
             while True:
                 await wake.wait()
                 wake.clear()

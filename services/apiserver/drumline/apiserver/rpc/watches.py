@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from drumline.api.v1 import metadata_pb2
-from drumline.apiserver.cache import wire
 from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.index import CHANGED, Index, Pending, Watcher
 from drumline.apiserver.cache.objects import Entry
 from drumline.apiserver.cache.versions import revision_of
+from drumline.apiserver.store import wire
 
 E = TypeVar("E", bound=Entry)
 
@@ -144,7 +144,7 @@ class Watch(Generic[E]):
             yield self._version() + self._mark(metadata_pb2.WATCH_MARK_BOOKMARK)
 
     def _mark(self, mark: "metadata_pb2.WatchMark.ValueType") -> bytes:
-        return wire.enum_field(self._contract.mark_field, mark)
+        return wire.number_field(self._contract.mark_field, mark)
 
     def _version(self) -> bytes:
         if not self._contract.versions:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from aetcd.rpc import rpc_pb2 as pb
+from drumline.apiserver.store import transactions
 from drumline.apiserver.store.etcd import Etcd, TooLargeError
 from drumline.apiserver.store.kinds import Record
 from drumline.apiserver.store.limits import Limits
@@ -155,16 +155,12 @@ class Committer:
         calls = len({id(entry.job) for entry in entries})
         self._pace.begin(clock.monotonic(), clock.processor(), calls)
         components = batch.components()
-        request = pb.TxnRequest()
-        asked: list[list[Key]] = []
-        for component in components:
-            txn = request.success.add().request_txn
-            compared = _encode(batch, component, txn)
-            asked.append(compared if any(entries[step].tries for step in component) else [])
-            for kind, name in asked[-1]:
-                txn.failure.add().request_range.key = kind.key(name)
+        parts = [
+            transactions.part(batch, component, any(entries[step].tries for step in component))
+            for component in components
+        ]
         try:
-            response = await self._etcd.txn(request)
+            response = await self._etcd.txn(transactions.whole(parts))
         except TooLargeError:
             self._split(entries)
             return
@@ -176,13 +172,13 @@ class Committer:
         revision = response.header.revision
         lost: list[_Entry] = []
         behind = False
-        for component, keys, answer in zip(components, asked, response.responses, strict=True):
+        for component, part, answer in zip(components, parts, response.responses, strict=True):
             if answer.response_txn.succeeded:
                 self._succeeded(batch, component, entries, revision)
                 continue
             lost += [entries[step] for step in component]
-            if keys:
-                self._learn(keys, answer.response_txn.responses, revision)
+            if part.asked:
+                self._learn(part.asked, answer.response_txn.responses, revision)
             else:
                 behind = True
         if behind:
@@ -297,32 +293,3 @@ class Committer:
                         retry_after=0.1,
                     )
                 )
-
-
-def _encode(batch: Batch, component: list[int], txn: Any) -> list[Key]:
-    """Write the compares and puts of the steps in `component` into a nested transaction.
-
-    Gives what is compared.
-    """
-    compared: set[Key] = set()
-    written: dict[Key, None] = {}
-    for step in component:
-        read, put = batch.touched[step]
-        compared |= read
-        written.update(dict.fromkeys(put))
-    for kind, name in compared:
-        base = batch.base[kind, name]
-        txn.compare.add(
-            key=kind.key(name),
-            target=pb.Compare.MOD,
-            result=pb.Compare.EQUAL,
-            mod_revision=0 if base is None else base.revision,
-        )
-    for kind, name in written:
-        value = batch.encoded((kind, name))
-        if value is not None:
-            put = txn.success.add().request_put
-            put.key, put.value = kind.key(name), value
-        elif batch.base[kind, name] is not None:
-            txn.success.add().request_delete_range.key = kind.key(name)
-    return list(compared)

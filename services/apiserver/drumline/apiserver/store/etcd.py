@@ -74,9 +74,9 @@ class Etcd:
     def __init__(self, addresses: Sequence[str], tls: TlsFiles, timeout: float) -> None:
         self._endpoints = rpc.Endpoints(addresses, tls, _OPTIONS)
         self._timeout = timeout
-        # The stub of transactions, which are many, and the channel that it is for.
-        self._kv: Any = None
-        self._kv_channel: grpc.aio.Channel | None = None
+        # The call of transactions, which are many, and the channel that it is for.
+        self._txn: Any = None
+        self._txn_channel: grpc.aio.Channel | None = None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -119,12 +119,15 @@ class Etcd:
             response = await pb_grpc.KVStub(channel).Range(request, timeout=self._timeout)
         return int(response.header.revision)
 
-    async def txn(self, request: Any) -> Any:
-        """Carry out a transaction (`rpc_pb2.TxnRequest`); give etcd's answer."""
+    async def txn(self, request: bytes) -> Any:
+        """Carry out a transaction, an encoded `rpc_pb2.TxnRequest`; give etcd's answer."""
         async with self._channel() as channel:
-            if self._kv_channel is not channel:
-                self._kv_channel, self._kv = channel, pb_grpc.KVStub(channel)
-            return await self._kv.Txn(request, timeout=self._timeout)
+            if self._txn_channel is not channel:
+                self._txn_channel = channel
+                self._txn = channel.unary_unary(
+                    "/etcdserverpb.KV/Txn", response_deserializer=pb.TxnResponse.FromString
+                )
+            return await self._txn(request, timeout=self._timeout)
 
     async def version(self) -> str:
         """Give the version of the member that answers."""

@@ -74,7 +74,7 @@ def _never(operation: object, count: int) -> pb.TxnRequest:
 
 async def _takes(etcd: Etcd, request: pb.TxnRequest) -> bool:
     try:
-        await etcd.txn(request)
+        await etcd.txn(request.SerializeToString())
     except TooLargeError:
         return False
     return True

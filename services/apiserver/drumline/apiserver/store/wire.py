@@ -9,9 +9,10 @@ from functools import lru_cache
 
 
 def varint(number: int) -> bytes:
-    """Encode a non-negative number."""
-    if number < 0x80:
+    """Encode a number; one below 0 as the 64 bits that int64 gives it."""
+    if 0 <= number < 0x80:
         return bytes((number,))
+    number &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -30,6 +31,6 @@ def message_field(field: int, content: bytes) -> bytes:
     return _head(field, len(content)) + content
 
 
-def enum_field(field: int, number: int) -> bytes:
-    """Encode a field that holds a non-negative number."""
+def number_field(field: int, number: int) -> bytes:
+    """Encode a field that holds a whole number or an enumeration's value."""
     return varint(field << 3) + varint(number)
