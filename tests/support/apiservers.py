@@ -20,6 +20,8 @@ from drumline.api.v1 import (
 )
 from drumline.apiserver.main import Apiserver
 from drumline.apiserver.settings import Settings
+from drumline.apiserver.store.etcd import Etcd
+from drumline.apiserver.store.kinds import LEADERS
 from drumline.internal.v1alpha1 import node_lifecycle_service_pb2 as lifecycle_pb2
 from drumline.internal.v1alpha1 import node_lifecycle_service_pb2_grpc
 from drumline.model.names import LABEL_SIMULATED
@@ -28,6 +30,7 @@ from drumline.node.v1 import node_agent_service_pb2_grpc
 from drumline.process.rpc import channel
 from drumline.process.tls import TlsFiles
 from drumline.scheduling.v1 import scheduler_service_pb2_grpc
+from drumline.scheduling.v1.scheduler_service_pb2 import SubscribeRequest
 
 from tests.support.store import EtcdServer, free_port, is_listening
 
@@ -42,6 +45,8 @@ class Api:
     certs: Path
     task: asyncio.Task[None] | None = None
     server: Apiserver | None = None
+    # Of each scheduler name the session, shared by the apiservers of one store.
+    sessions: dict[str, str] = field(default_factory=dict)
     _channels: dict[str, grpc.aio.Channel] = field(default_factory=dict)
 
     def channel(self, identity: str = "admin") -> grpc.aio.Channel:
@@ -74,6 +79,23 @@ class Api:
     def scheduler(self, identity: str = "scheduler") -> Any:
         """SchedulerService, as a scheduler."""
         return scheduler_service_pb2_grpc.SchedulerServiceStub(self.channel(identity))
+
+    async def session(self, scheduler: str = "default", identity: str = "scheduler") -> str:
+        """Give the id of a scheduler name's session, whoever has it; begun if there is none."""
+        if scheduler not in self.sessions:
+            request = SubscribeRequest(scheduler_name=scheduler, instance_id="test")
+            stream = self.scheduler(identity).Subscribe(request)
+            async for message in stream:
+                if message.session.active_instance:
+                    break
+            stream.cancel()
+            settings = self.settings
+            store = Etcd(settings.etcd, settings.etcd_tls, settings.etcd_timeout)
+            key = LEADERS.key(scheduler)
+            (found,) = (await store.range(key, key + b"\0")).items
+            await store.close()
+            self.sessions[scheduler] = LEADERS.schema.FromString(found.value or b"").session_id
+        return self.sessions[scheduler]
 
     def agent(self, identity: str = "simulator") -> Any:
         """NodeAgentService, as a kubelet."""
@@ -163,7 +185,8 @@ async def apiservers(
     etcd: EtcdServer, certs: Path, count: int = 1, *, started: bool = True, **changes: Any
 ) -> AsyncIterator[list[Api]]:
     """Run apiservers over one etcd while the block runs; it may start them itself."""
-    made = []
+    made: list[Api] = []
+    sessions: dict[str, str] = {}
     for number in range(count):
         own = TlsFiles.in_folder(certs, "apiserver")
         settings = Settings(
@@ -176,8 +199,10 @@ async def apiservers(
             tls_ca=own.ca,
             tls_certificate=own.certificate,
             tls_key=own.key,
+            # Longer than a test takes: who wants to see one run out says so.
+            session_seconds=600,
         )
-        made.append(Api(replace(settings, **changes), certs))
+        made.append(Api(replace(settings, **changes), certs, sessions=sessions))
     try:
         for api in made:
             if started:

@@ -154,12 +154,20 @@ async def assign(
     identity: str = "scheduler",
 ) -> Sequence[scheduling_pb2.AssignmentResult]:
     """Propose assignments."""
-    request = scheduling_pb2.PostAssignmentsRequest(scheduler_name=scheduler)
+    request = scheduling_pb2.PostAssignmentsRequest(
+        scheduler_name=scheduler, session_id=await api.session(scheduler, identity)
+    )
     for pod, node in places:
         request.assignments.add(pod=ref(pod), node=node)
     answer = await api.scheduler(identity).PostAssignments(request)
     results: Sequence[scheduling_pb2.AssignmentResult] = answer.results
     return results
+
+
+async def post_verdicts(api: Api, request: scheduling_pb2.PostVerdictsRequest) -> Any:
+    """Post verdicts as the scheduler whose session the request's name has."""
+    request.session_id = await api.session(request.scheduler_name)
+    return await api.scheduler().PostVerdicts(request)
 
 
 async def place(api: Api, pod: pod_pb2.Pod, node: str) -> pod_pb2.Pod:

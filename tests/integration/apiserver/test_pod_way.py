@@ -26,7 +26,9 @@ async def test_pod_goes_from_creation_to_its_end(api: Api) -> None:
     assert result.pod.status.phase == pod_pb2.PHASE_PENDING
     assert result.pod.status.waiting_on == "scheduler:default"
 
+    session_id = ""
     async for message in subscription:
+        session_id = message.session.id or session_id
         pending += [event.pod for event in message.pods]
         if pending:
             break
@@ -36,6 +38,7 @@ async def test_pod_goes_from_creation_to_its_end(api: Api) -> None:
     assigned = await api.scheduler().PostAssignments(
         scheduling_pb2.PostAssignmentsRequest(
             scheduler_name="default",
+            session_id=session_id,
             assignments=[scheduling_pb2.ProposedAssignment(pod=reference, node="sim-1")],
         )
     )

@@ -173,6 +173,8 @@ async def test_s5_a_scheduler_places_and_judges_its_own_pods_only(
     (made,) = await create(api, pod("web"))
     verdicts = scheduling_pb2.PostVerdictsRequest(scheduler_name="other")
     verdicts.verdicts.add(pod={"name": "web", "uid": made.metadata.uid}).verdict.reason = "NO"
+    await api.session()
+    verdicts.session_id = await api.session("other", "scheduler-other")
     async with unchanged:
         foreign = await assign(api, (made, "sim-1"), scheduler="other", identity="scheduler-other")
         assert reasons(foreign) == ["WRONG_SCHEDULER"]
@@ -210,6 +212,7 @@ async def test_s5_an_assignment_of_another_uid_is_refused(api: Api, unchanged: U
     (old,) = await create(api, pod("web"))
     await delete(api, old)
     await create(api, pod("web"))
+    await api.session()
     async with unchanged:
         assert reasons(await assign(api, (old, "sim-1"))) == ["POD_NOT_FOUND"]
         nameless = pod("web")

@@ -24,6 +24,7 @@ from tests.support.calls import (
     following,
     get,
     place,
+    post_verdicts,
     reasons,
     ref,
     refusal,
@@ -164,10 +165,11 @@ async def test_a_verdict_is_told_with_the_pod_and_never_stored(
 ) -> None:
     await api.register_ready("sim-1")
     (made,) = await create(api, pod("web"))
+    await api.session()
     async with following(watch_pods(api)) as watch:
         await watch.until(lambda w: w.synced and w.events)
         before = await revision(etcd, certs)
-        answer = await api.scheduler().PostVerdicts(verdict_on(made))
+        answer = await post_verdicts(api, verdict_on(made))
         assert reasons(answer.results) == [""]
         assert await revision(etcd, certs) == before
         await watch.until(lambda w: w.events[-1].pod.HasField("verdict"))
@@ -179,7 +181,7 @@ async def test_a_verdict_is_told_with_the_pod_and_never_stored(
         assert got.status.phase == PENDING
         # Said again it is no news.
         told = len(watch.events)
-        await api.scheduler().PostVerdicts(verdict_on(made))
+        await post_verdicts(api, verdict_on(made))
         assert reasons(await assign(api, (made, "sim-1"))) == [""]
         await watch.until(lambda w: w.events[-1].pod.assignment.node)
         assert not watch.events[-1].pod.HasField("verdict")
@@ -188,7 +190,7 @@ async def test_a_verdict_is_told_with_the_pod_and_never_stored(
 
 async def test_a_verdict_does_not_outlive_what_it_was_said_of(api: Api) -> None:
     old, moved = await create(api, pod("web"), pod("moved"))
-    await api.scheduler().PostVerdicts(verdict_on(old, moved))
+    await post_verdicts(api, verdict_on(old, moved))
     await delete(api, old)
     (new,) = await create(api, pod("web"))
     now = await get(api, "web", version=new.metadata.resource_version)
@@ -218,7 +220,7 @@ async def test_verdicts_that_concern_nobody_are_refused(
     request = verdict_on(placed, gone, nameless, other)
     request.verdicts[1].verdict.reason = ""
     request.verdicts[1].verdict.message = "x" * 5000
-    answer = await api.scheduler().PostVerdicts(request)
+    answer = await post_verdicts(api, request)
     assert reasons(answer.results) == ["POD_NOT_FOUND", "INVALID", "INVALID", "POD_NOT_FOUND"]
     fields = {v.field for s in answer.results[1:3] for v in from_status(s).violations}
     assert fields == {
@@ -228,7 +230,7 @@ async def test_verdicts_that_concern_nobody_are_refused(
     }
     assert await revision(etcd, certs) == before
     empty = scheduling_pb2.PostVerdictsRequest(scheduler_name="default")
-    assert isinstance(await refusal(api.scheduler().PostVerdicts(empty)), InvalidArgumentError)
+    assert isinstance(await refusal(post_verdicts(api, empty)), InvalidArgumentError)
 
 
 async def test_proposals_are_checked_by_field(api: Api) -> None:

@@ -19,6 +19,7 @@ from tests.support.calls import (
     first_refusal,
     following,
     place,
+    post_verdicts,
     ref,
     report,
     said,
@@ -113,7 +114,7 @@ async def test_c3_a_wait_that_runs_out_says_what_held_each_pod_up(api: Api) -> N
     verdicts = scheduling_pb2.PostVerdictsRequest(scheduler_name="default")
     said_of = verdicts.verdicts.add(pod=ref(judged))
     said_of.verdict.reason, said_of.verdict.message = "NO_NODE_FITS", "1 node is too small"
-    await api.scheduler().PostVerdicts(verdicts)
+    await post_verdicts(api, verdicts)
     version = placed.metadata.resource_version
     for seconds in (0, 0.2):
         asked = request(RAN, plain, judged, placed, seconds=seconds, version=version)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from drumline.api.v1 import metadata_pb2, node_pb2, pod_pb2, resources_pb2
 from drumline.apiserver.domain import namespaces, nodes, placement, pods
-from drumline.apiserver.store.kinds import KINDS, QUOTA_USES, Record, parse_key
+from drumline.apiserver.store.kinds import KINDS, LEADERS, QUOTA_USES, Record, parse_key
 from drumline.apiserver.store.view import Batch, Key, View
 from drumline.model.errors import (
     DrumlineError,
@@ -26,14 +26,16 @@ from tests.support.history import Recount
 
 NOW = Timestamp(seconds=1_700_000_000)
 GPU = "example.com/gpu"
+IT = placement.Author("default", "it", "session")
 
 
 class Store:
     """Records by key, as etcd would hold them; a step a transaction."""
 
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
-        self.revision = 0
+        leader = LEADERS.schema(session_id=IT.session_id)
+        self.records = {"leaders/default": Record(leader.SerializeToString(), 1)}
+        self.revision = 1
 
     def do(self, step: Callable[[View], Any]) -> Any:
         """Carry out a step; a refusal changes nothing."""
@@ -166,7 +168,7 @@ class Life:
         made = self.some_pod()
         if made is None:
             return None
-        return placement.assign(proposal_of(made, self.dice.choice("mn")), "default", "it", NOW)
+        return placement.assign(proposal_of(made, self.dice.choice("mn")), IT, None, NOW)
 
     def report(self) -> Callable[[View], Any] | None:
         made = self.some_pod()
@@ -206,7 +208,7 @@ def one_pod_on_a_node() -> tuple[Store, pod_pb2.Pod]:
     ready(store, "m")
     store.do(pods.create(new_pod("a"), "uid-a", NOW))
     (made,) = store.pods()
-    store.do(placement.assign(proposal_of(made, "m"), "default", "it", NOW))
+    store.do(placement.assign(proposal_of(made, "m"), IT, None, NOW))
     return store, store.pods()[0]
 
 
@@ -244,11 +246,11 @@ def test_a_node_that_shrank_takes_nothing_until_it_has_room_again() -> None:
     store.do(pods.create(new_pod("b", cpu=1), "uid-b", NOW))
     second = store.pods()[1]
     with pytest.raises(FailedPreconditionError) as caught:
-        store.do(placement.assign(proposal_of(second, "m"), "default", "it", NOW))
+        store.do(placement.assign(proposal_of(second, "m"), IT, None, NOW))
     assert caught.value.reason == "DOES_NOT_FIT"
     free = new_pod("c", cpu=0)
     store.do(pods.create(free, "uid-c", NOW))
-    store.do(placement.assign(proposal_of(store.pods()[2], "m"), "default", "it", NOW))
+    store.do(placement.assign(proposal_of(store.pods()[2], "m"), IT, None, NOW))
 
 
 def test_a_sum_that_no_number_holds_is_refused() -> None:

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from drumline.api.v1 import metadata_pb2 as _metadata_pb2
 from drumline.api.v1 import resources_pb2 as _resources_pb2
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -184,6 +185,7 @@ class PodSpec(_message.Message):
     TOLERATIONS_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     TERMINATION_GRACE_PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
+    INFEASIBLE_AFTER_FIELD_NUMBER: _builtins.int
     scheduler_name: _builtins.str
     """Which scheduler places the pod: "default" when left out. Follows the rule
     for names.
@@ -204,6 +206,13 @@ class PodSpec(_message.Message):
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Toleration]:
         """Taints that the pod puts up with. At most 32."""
 
+    @_builtins.property
+    def infeasible_after(self) -> _duration_pb2.Duration:
+        """How long after its creation the pod may still be without a node, when its
+        scheduler says that none fits; then it ends, TERMINATED with reason INFEASIBLE.
+        At least a second. Not set: it waits for as long as it takes.
+        """
+
     def __init__(
         self,
         *,
@@ -212,10 +221,11 @@ class PodSpec(_message.Message):
         tolerations: _abc.Iterable[Global___Toleration] | None = ...,
         scheduler_name: _builtins.str = ...,
         termination_grace_period_seconds: _builtins.int | None = ...,
+        infeasible_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "infeasible_after", b"infeasible_after", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "containers", b"containers", "node_selector", b"node_selector", "scheduler_name", b"scheduler_name", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "containers", b"containers", "infeasible_after", b"infeasible_after", "node_selector", b"node_selector", "scheduler_name", b"scheduler_name", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["termination_grace_period_seconds"]  # noqa: Y015
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
@@ -387,6 +397,7 @@ class Assignment(_message.Message):
     CHARGED_FIELD_NUMBER: _builtins.int
     RELEASED_FIELD_NUMBER: _builtins.int
     ASSIGN_TIME_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     """uid of the pod that was placed."""
     attempt: _builtins.int
@@ -399,6 +410,8 @@ class Assignment(_message.Message):
     """Identity of the scheduler that placed it."""
     released: _builtins.bool
     """The attempt has ended, and what was charged has been given back."""
+    session_id: _builtins.str
+    """Session of the scheduler that placed it."""
     @_builtins.property
     def charged(self) -> _resources_pb2.Resources:
         """What was charged to the node, and is given back when the attempt ends."""
@@ -417,10 +430,11 @@ class Assignment(_message.Message):
         charged: _resources_pb2.Resources | None = ...,
         released: _builtins.bool = ...,
         assign_time: _timestamp_pb2.Timestamp | None = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assign_time", b"assign_time", "charged", b"charged"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assign_time", b"assign_time", "attempt", b"attempt", "charged", b"charged", "node", b"node", "pod_uid", b"pod_uid", "released", b"released", "scheduler", b"scheduler"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assign_time", b"assign_time", "attempt", b"attempt", "charged", b"charged", "node", b"node", "pod_uid", b"pod_uid", "released", b"released", "scheduler", b"scheduler", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -561,12 +575,21 @@ class Verdict(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     CAUSES_FIELD_NUMBER: _builtins.int
     JUDGE_TIME_FIELD_NUMBER: _builtins.int
+    PERMANENT_FIELD_NUMBER: _builtins.int
+    NEAREST_FIELD_NUMBER: _builtins.int
+    HELP_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Stable upper-case word: NO_NODE_FITS, NO_NODES."""
     message: _builtins.str
     """The same in a sentence, with the counts."""
     nodes: _builtins.int
     """How many nodes were looked at."""
+    permanent: _builtins.bool
+    """No node there is could take the pod, even ready, uncordoned and with nothing on
+    it: only another pod, or other nodes, can help.
+    """
+    help: _builtins.str
+    """What would help, in a sentence."""
     @_builtins.property
     def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___VerdictCause]:
         """What kept it off them, most frequent first. A node counts once for each
@@ -579,6 +602,10 @@ class Verdict(_message.Message):
         changes that could help.
         """
 
+    @_builtins.property
+    def nearest(self) -> Global___NearestNode:
+        """The node that comes closest to taking it; not set without nodes."""
+
     def __init__(
         self,
         *,
@@ -587,14 +614,45 @@ class Verdict(_message.Message):
         nodes: _builtins.int = ...,
         causes: _abc.Iterable[Global___VerdictCause] | None = ...,
         judge_time: _timestamp_pb2.Timestamp | None = ...,
+        permanent: _builtins.bool = ...,
+        nearest: Global___NearestNode | None = ...,
+        help: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["judge_time", b"judge_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["judge_time", b"judge_time", "nearest", b"nearest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "judge_time", b"judge_time", "message", b"message", "nodes", b"nodes", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "help", b"help", "judge_time", b"judge_time", "message", b"message", "nearest", b"nearest", "nodes", b"nodes", "permanent", b"permanent", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+
+@_typing.final
+class NearestNode(_message.Message):
+    """The node that comes closest to taking a pod."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Its name."""
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedCompositeFieldContainer[Global___VerdictCause]:
+        """All that keeps the pod off it."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        missing: _abc.Iterable[Global___VerdictCause] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missing", b"missing", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NearestNode: _TypeAlias = NearestNode  # noqa: Y015
 
 @_typing.final
 class VerdictCause(_message.Message):
@@ -606,6 +664,7 @@ class VerdictCause(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     EXAMPLE_NODE_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Stable upper-case word (docs/reasons.md): INSUFFICIENT_CPU, UNTOLERATED_TAINT, …"""
     message: _builtins.str
@@ -614,6 +673,10 @@ class VerdictCause(_message.Message):
     """How many nodes have it."""
     example_node: _builtins.str
     """One of these nodes."""
+    decided_by: _builtins.str
+    """Who can change it: "user" (the pod's), "admin" (of the node), "nodecontroller",
+    "pods" (that end), "nodes" (larger ones).
+    """
     def __init__(
         self,
         *,
@@ -621,10 +684,11 @@ class VerdictCause(_message.Message):
         message: _builtins.str = ...,
         nodes: _builtins.int = ...,
         example_node: _builtins.str = ...,
+        decided_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["example_node", b"example_node", "message", b"message", "nodes", b"nodes", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decided_by", b"decided_by", "example_node", b"example_node", "message", b"message", "nodes", b"nodes", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

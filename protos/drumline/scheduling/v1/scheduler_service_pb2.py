@@ -27,36 +27,47 @@ from drumline.api.v1 import node_pb2 as drumline_dot_api_dot_v1_dot_node__pb2
 from drumline.api.v1 import node_service_pb2 as drumline_dot_api_dot_v1_dot_node__service__pb2
 from drumline.api.v1 import pod_pb2 as drumline_dot_api_dot_v1_dot_pod__pb2
 from drumline.api.v1 import pod_service_pb2 as drumline_dot_api_dot_v1_dot_pod__service__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.drumline/scheduling/v1/scheduler_service.proto\x12\x16\x64rumline.scheduling.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1a\x64rumline/api/v1/node.proto\x1a\"drumline/api/v1/node_service.proto\x1a\x19\x64rumline/api/v1/pod.proto\x1a!drumline/api/v1/pod_service.proto\x1a\x17google/rpc/status.proto\"P\n\x10SubscribeRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\"\xc8\x01\n\x11SubscribeResponse\x12\'\n\x04pods\x18\x01 \x03(\x0b\x32\x19.drumline.api.v1.PodEvent\x12)\n\x05nodes\x18\x02 \x03(\x0b\x32\x1a.drumline.api.v1.NodeEvent\x12\x35\n\x05loads\x18\x03 \x03(\x0b\x32&.drumline.scheduling.v1.NodeLoadChange\x12(\n\x04mark\x18\x04 \x01(\x0e\x32\x1a.drumline.api.v1.WatchMark\"G\n\x0eNodeLoadChange\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\'\n\x04load\x18\x02 \x01(\x0b\x32\x19.drumline.api.v1.NodeLoad\"q\n\x16PostAssignmentsRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12?\n\x0b\x61ssignments\x18\x02 \x03(\x0b\x32*.drumline.scheduling.v1.ProposedAssignment\"N\n\x12ProposedAssignment\x12*\n\x03pod\x18\x01 \x01(\x0b\x32\x1d.drumline.api.v1.PodReference\x12\x0c\n\x04node\x18\x02 \x01(\t\"T\n\x17PostAssignmentsResponse\x12\x39\n\x07results\x18\x01 \x03(\x0b\x32(.drumline.scheduling.v1.AssignmentResult\"]\n\x10\x41ssignmentResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x17\n\x0fload_generation\x18\x03 \x01(\x03\"c\n\x13PostVerdictsRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x34\n\x08verdicts\x18\x02 \x03(\x0b\x32\".drumline.scheduling.v1.PodVerdict\"c\n\nPodVerdict\x12*\n\x03pod\x18\x01 \x01(\x0b\x32\x1d.drumline.api.v1.PodReference\x12)\n\x07verdict\x18\x02 \x01(\x0b\x32\x18.drumline.api.v1.Verdict\";\n\x14PostVerdictsResponse\x12#\n\x07results\x18\x01 \x03(\x0b\x32\x12.google.rpc.Status2\xd5\x02\n\x10SchedulerService\x12\x62\n\tSubscribe\x12(.drumline.scheduling.v1.SubscribeRequest\x1a).drumline.scheduling.v1.SubscribeResponse0\x01\x12r\n\x0fPostAssignments\x12..drumline.scheduling.v1.PostAssignmentsRequest\x1a/.drumline.scheduling.v1.PostAssignmentsResponse\x12i\n\x0cPostVerdicts\x12+.drumline.scheduling.v1.PostVerdictsRequest\x1a,.drumline.scheduling.v1.PostVerdictsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.drumline/scheduling/v1/scheduler_service.proto\x12\x16\x64rumline.scheduling.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1a\x64rumline/api/v1/node.proto\x1a\"drumline/api/v1/node_service.proto\x1a\x19\x64rumline/api/v1/pod.proto\x1a!drumline/api/v1/pod_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\"d\n\x10SubscribeRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\"h\n\x10SchedulerSession\x12\n\n\x02id\x18\x01 \x01(\t\x12\x17\n\x0f\x61\x63tive_instance\x18\x02 \x01(\t\x12/\n\x0ctime_to_live\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x83\x02\n\x11SubscribeResponse\x12\'\n\x04pods\x18\x01 \x03(\x0b\x32\x19.drumline.api.v1.PodEvent\x12)\n\x05nodes\x18\x02 \x03(\x0b\x32\x1a.drumline.api.v1.NodeEvent\x12\x35\n\x05loads\x18\x03 \x03(\x0b\x32&.drumline.scheduling.v1.NodeLoadChange\x12(\n\x04mark\x18\x04 \x01(\x0e\x32\x1a.drumline.api.v1.WatchMark\x12\x39\n\x07session\x18\x05 \x01(\x0b\x32(.drumline.scheduling.v1.SchedulerSession\"A\n\x13RenewSessionRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"G\n\x14RenewSessionResponse\x12/\n\x0ctime_to_live\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x11\x45ndSessionRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\"\x14\n\x12\x45ndSessionResponse\"G\n\x0eNodeLoadChange\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\'\n\x04load\x18\x02 \x01(\x0b\x32\x19.drumline.api.v1.NodeLoad\"\x85\x01\n\x16PostAssignmentsRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12?\n\x0b\x61ssignments\x18\x02 \x03(\x0b\x32*.drumline.scheduling.v1.ProposedAssignment\x12\x12\n\nsession_id\x18\x03 \x01(\t\"w\n\x12ProposedAssignment\x12*\n\x03pod\x18\x01 \x01(\x0b\x32\x1d.drumline.api.v1.PodReference\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x18\n\x10resource_version\x18\x03 \x01(\t\x12\r\n\x05group\x18\x04 \x01(\t\"T\n\x17PostAssignmentsResponse\x12\x39\n\x07results\x18\x01 \x03(\x0b\x32(.drumline.scheduling.v1.AssignmentResult\"]\n\x10\x41ssignmentResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.google.rpc.Status\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x17\n\x0fload_generation\x18\x03 \x01(\x03\"w\n\x13PostVerdictsRequest\x12\x16\n\x0escheduler_name\x18\x01 \x01(\t\x12\x34\n\x08verdicts\x18\x02 \x03(\x0b\x32\".drumline.scheduling.v1.PodVerdict\x12\x12\n\nsession_id\x18\x03 \x01(\t\"c\n\nPodVerdict\x12*\n\x03pod\x18\x01 \x01(\x0b\x32\x1d.drumline.api.v1.PodReference\x12)\n\x07verdict\x18\x02 \x01(\x0b\x32\x18.drumline.api.v1.Verdict\";\n\x14PostVerdictsResponse\x12#\n\x07results\x18\x01 \x03(\x0b\x32\x12.google.rpc.Status2\xa5\x04\n\x10SchedulerService\x12\x62\n\tSubscribe\x12(.drumline.scheduling.v1.SubscribeRequest\x1a).drumline.scheduling.v1.SubscribeResponse0\x01\x12i\n\x0cRenewSession\x12+.drumline.scheduling.v1.RenewSessionRequest\x1a,.drumline.scheduling.v1.RenewSessionResponse\x12\x63\n\nEndSession\x12).drumline.scheduling.v1.EndSessionRequest\x1a*.drumline.scheduling.v1.EndSessionResponse\x12r\n\x0fPostAssignments\x12..drumline.scheduling.v1.PostAssignmentsRequest\x1a/.drumline.scheduling.v1.PostAssignmentsResponse\x12i\n\x0cPostVerdicts\x12+.drumline.scheduling.v1.PostVerdictsRequest\x1a,.drumline.scheduling.v1.PostVerdictsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'drumline.scheduling.v1.scheduler_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SUBSCRIBEREQUEST']._serialized_start=257
-  _globals['_SUBSCRIBEREQUEST']._serialized_end=337
-  _globals['_SUBSCRIBERESPONSE']._serialized_start=340
-  _globals['_SUBSCRIBERESPONSE']._serialized_end=540
-  _globals['_NODELOADCHANGE']._serialized_start=542
-  _globals['_NODELOADCHANGE']._serialized_end=613
-  _globals['_POSTASSIGNMENTSREQUEST']._serialized_start=615
-  _globals['_POSTASSIGNMENTSREQUEST']._serialized_end=728
-  _globals['_PROPOSEDASSIGNMENT']._serialized_start=730
-  _globals['_PROPOSEDASSIGNMENT']._serialized_end=808
-  _globals['_POSTASSIGNMENTSRESPONSE']._serialized_start=810
-  _globals['_POSTASSIGNMENTSRESPONSE']._serialized_end=894
-  _globals['_ASSIGNMENTRESULT']._serialized_start=896
-  _globals['_ASSIGNMENTRESULT']._serialized_end=989
-  _globals['_POSTVERDICTSREQUEST']._serialized_start=991
-  _globals['_POSTVERDICTSREQUEST']._serialized_end=1090
-  _globals['_PODVERDICT']._serialized_start=1092
-  _globals['_PODVERDICT']._serialized_end=1191
-  _globals['_POSTVERDICTSRESPONSE']._serialized_start=1193
-  _globals['_POSTVERDICTSRESPONSE']._serialized_end=1252
-  _globals['_SCHEDULERSERVICE']._serialized_start=1255
-  _globals['_SCHEDULERSERVICE']._serialized_end=1596
+  _globals['_SUBSCRIBEREQUEST']._serialized_start=289
+  _globals['_SUBSCRIBEREQUEST']._serialized_end=389
+  _globals['_SCHEDULERSESSION']._serialized_start=391
+  _globals['_SCHEDULERSESSION']._serialized_end=495
+  _globals['_SUBSCRIBERESPONSE']._serialized_start=498
+  _globals['_SUBSCRIBERESPONSE']._serialized_end=757
+  _globals['_RENEWSESSIONREQUEST']._serialized_start=759
+  _globals['_RENEWSESSIONREQUEST']._serialized_end=824
+  _globals['_RENEWSESSIONRESPONSE']._serialized_start=826
+  _globals['_RENEWSESSIONRESPONSE']._serialized_end=897
+  _globals['_ENDSESSIONREQUEST']._serialized_start=899
+  _globals['_ENDSESSIONREQUEST']._serialized_end=962
+  _globals['_ENDSESSIONRESPONSE']._serialized_start=964
+  _globals['_ENDSESSIONRESPONSE']._serialized_end=984
+  _globals['_NODELOADCHANGE']._serialized_start=986
+  _globals['_NODELOADCHANGE']._serialized_end=1057
+  _globals['_POSTASSIGNMENTSREQUEST']._serialized_start=1060
+  _globals['_POSTASSIGNMENTSREQUEST']._serialized_end=1193
+  _globals['_PROPOSEDASSIGNMENT']._serialized_start=1195
+  _globals['_PROPOSEDASSIGNMENT']._serialized_end=1314
+  _globals['_POSTASSIGNMENTSRESPONSE']._serialized_start=1316
+  _globals['_POSTASSIGNMENTSRESPONSE']._serialized_end=1400
+  _globals['_ASSIGNMENTRESULT']._serialized_start=1402
+  _globals['_ASSIGNMENTRESULT']._serialized_end=1495
+  _globals['_POSTVERDICTSREQUEST']._serialized_start=1497
+  _globals['_POSTVERDICTSREQUEST']._serialized_end=1616
+  _globals['_PODVERDICT']._serialized_start=1618
+  _globals['_PODVERDICT']._serialized_end=1717
+  _globals['_POSTVERDICTSRESPONSE']._serialized_start=1719
+  _globals['_POSTVERDICTSRESPONSE']._serialized_end=1778
+  _globals['_SCHEDULERSERVICE']._serialized_start=1781
+  _globals['_SCHEDULERSERVICE']._serialized_end=2330
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from drumline.api.v1 import node_service_pb2 as _node_service_pb2
 from drumline.api.v1 import pod_pb2 as _pod_pb2
 from drumline.api.v1 import pod_service_pb2 as _pod_service_pb2
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.rpc import status_pb2 as _status_pb2
@@ -33,26 +34,64 @@ class SubscribeRequest(_message.Message):
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     INSTANCE_ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     scheduler_name: _builtins.str
     """The pods with this spec.scheduler_name."""
     instance_id: _builtins.str
     """Name of this process, for people: host and pid, for instance."""
     version: _builtins.str
     """Version of the program, for people."""
+    session_id: _builtins.str
+    """Id of a session that this process was given and that may still live, to keep it
+    over a broken subscription; through any apiserver. Empty: none.
+    """
     def __init__(
         self,
         *,
         scheduler_name: _builtins.str = ...,
         instance_id: _builtins.str = ...,
         version: _builtins.str = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_id", b"instance_id", "scheduler_name", b"scheduler_name", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_id", b"instance_id", "scheduler_name", b"scheduler_name", "session_id", b"session_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubscribeRequest: _TypeAlias = SubscribeRequest  # noqa: Y015
+
+@_typing.final
+class SchedulerSession(_message.Message):
+    """Who decides for a scheduler name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ACTIVE_INSTANCE_FIELD_NUMBER: _builtins.int
+    TIME_TO_LIVE_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """The subscriber's own session; empty while it stands by."""
+    active_instance: _builtins.str
+    """instance_id of the scheduler that has the session; empty while nobody has it."""
+    @_builtins.property
+    def time_to_live(self) -> _duration_pb2.Duration:
+        """How long a session lives after it was last renewed."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        active_instance: _builtins.str = ...,
+        time_to_live: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time_to_live", b"time_to_live"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_instance", b"active_instance", "id", b"id", "time_to_live", b"time_to_live"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SchedulerSession: _TypeAlias = SchedulerSession  # noqa: Y015
 
 @_typing.final
 class SubscribeResponse(_message.Message):
@@ -64,6 +103,7 @@ class SubscribeResponse(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     LOADS_FIELD_NUMBER: _builtins.int
     MARK_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
     mark: _metadata_pb2.WatchMark.ValueType
     """ESTABLISHED, SYNCED after everything that was there, or nothing."""
     @_builtins.property
@@ -80,6 +120,10 @@ class SubscribeResponse(_message.Message):
     def loads(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeLoadChange]:
         """Loads of nodes, when nothing else of them changed."""
 
+    @_builtins.property
+    def session(self) -> Global___SchedulerSession:
+        """Sent after SYNCED, and whenever it changes: who decides. Not set: as before."""
+
     def __init__(
         self,
         *,
@@ -87,14 +131,108 @@ class SubscribeResponse(_message.Message):
         nodes: _abc.Iterable[_node_service_pb2.NodeEvent] | None = ...,
         loads: _abc.Iterable[Global___NodeLoadChange] | None = ...,
         mark: _metadata_pb2.WatchMark.ValueType = ...,
+        session: Global___SchedulerSession | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "mark", b"mark", "nodes", b"nodes", "pods", b"pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loads", b"loads", "mark", b"mark", "nodes", b"nodes", "pods", b"pods", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SubscribeResponse: _TypeAlias = SubscribeResponse  # noqa: Y015
+
+@_typing.final
+class RenewSessionRequest(_message.Message):
+    """A scheduler that works."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    scheduler_name: _builtins.str
+    """For whom; must be the caller's."""
+    session_id: _builtins.str
+    """The session."""
+    def __init__(
+        self,
+        *,
+        scheduler_name: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler_name", b"scheduler_name", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSessionRequest: _TypeAlias = RenewSessionRequest  # noqa: Y015
+
+@_typing.final
+class RenewSessionResponse(_message.Message):
+    """The session lives."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIME_TO_LIVE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def time_to_live(self) -> _duration_pb2.Duration:
+        """For how long from now, unless it is renewed."""
+
+    def __init__(
+        self,
+        *,
+        time_to_live: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time_to_live", b"time_to_live"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["time_to_live", b"time_to_live"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenewSessionResponse: _TypeAlias = RenewSessionResponse  # noqa: Y015
+
+@_typing.final
+class EndSessionRequest(_message.Message):
+    """A scheduler that stops."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    scheduler_name: _builtins.str
+    """For whom; must be the caller's."""
+    session_id: _builtins.str
+    """The session."""
+    def __init__(
+        self,
+        *,
+        scheduler_name: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler_name", b"scheduler_name", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndSessionRequest: _TypeAlias = EndSessionRequest  # noqa: Y015
+
+@_typing.final
+class EndSessionResponse(_message.Message):
+    """The session is over."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndSessionResponse: _TypeAlias = EndSessionResponse  # noqa: Y015
 
 @_typing.final
 class NodeLoadChange(_message.Message):
@@ -134,8 +272,11 @@ class PostAssignmentsRequest(_message.Message):
 
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     ASSIGNMENTS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     scheduler_name: _builtins.str
     """For whom; must be the caller's."""
+    session_id: _builtins.str
+    """The caller's session."""
     @_builtins.property
     def assignments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProposedAssignment]:
         """Each names another pod."""
@@ -145,10 +286,11 @@ class PostAssignmentsRequest(_message.Message):
         *,
         scheduler_name: _builtins.str = ...,
         assignments: _abc.Iterable[Global___ProposedAssignment] | None = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "scheduler_name", b"scheduler_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "scheduler_name", b"scheduler_name", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -162,8 +304,20 @@ class ProposedAssignment(_message.Message):
 
     POD_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
+    RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node."""
+    resource_version: _builtins.str
+    """The pod's metadata.resource_version as the decision was made on it; when the pod
+    has changed since, the proposal is refused with ABORTED, POD_CHANGED. Empty: place
+    the pod however it is now.
+    """
+    group: _builtins.str
+    """Assignments of a request with the same group are made all together or not at all.
+    When one is refused, it says why, and the others say ABORTED, GROUP_REFUSED. At
+    most as many as ClusterService.GetVersion tells. Empty: the pod goes by itself.
+    """
     @_builtins.property
     def pod(self) -> _metadata_pb2.PodReference:
         """The pod; its uid is required."""
@@ -173,10 +327,12 @@ class ProposedAssignment(_message.Message):
         *,
         pod: _metadata_pb2.PodReference | None = ...,
         node: _builtins.str = ...,
+        resource_version: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "pod", b"pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "node", b"node", "pod", b"pod", "resource_version", b"resource_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -211,7 +367,8 @@ class AssignmentResult(_message.Message):
     """What became of one proposal. Reasons of refusals: POD_NOT_FOUND (gone, or
     another uid), POD_BEING_DELETED, POD_ENDED, ALREADY_ASSIGNED (elsewhere: see
     node), NODE_NOT_FOUND, NODE_NOT_SCHEDULABLE (cordoned or not ready),
-    DOES_NOT_FIT (what is missing, as PreconditionFailure), WRONG_SCHEDULER.
+    DOES_NOT_FIT (what is missing, as PreconditionFailure), WRONG_SCHEDULER,
+    POD_CHANGED, GROUP_REFUSED, SESSION_ENDED (by another scheduler, meanwhile).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -250,8 +407,11 @@ class PostVerdictsRequest(_message.Message):
 
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     VERDICTS_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
     scheduler_name: _builtins.str
     """For whom; must be the caller's."""
+    session_id: _builtins.str
+    """The caller's session."""
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodVerdict]:
         """Each names another pod."""
@@ -261,10 +421,11 @@ class PostVerdictsRequest(_message.Message):
         *,
         scheduler_name: _builtins.str = ...,
         verdicts: _abc.Iterable[Global___PodVerdict] | None = ...,
+        session_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler_name", b"scheduler_name", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduler_name", b"scheduler_name", "session_id", b"session_id", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,9 +27,16 @@ if _version_not_supported:
 
 class SchedulerServiceStub(object):
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     def __init__(self, channel):
@@ -42,6 +49,16 @@ class SchedulerServiceStub(object):
                 '/drumline.scheduling.v1.SchedulerService/Subscribe',
                 request_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeRequest.SerializeToString,
                 response_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeResponse.FromString,
+                _registered_method=True)
+        self.RenewSession = channel.unary_unary(
+                '/drumline.scheduling.v1.SchedulerService/RenewSession',
+                request_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionRequest.SerializeToString,
+                response_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionResponse.FromString,
+                _registered_method=True)
+        self.EndSession = channel.unary_unary(
+                '/drumline.scheduling.v1.SchedulerService/EndSession',
+                request_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionRequest.SerializeToString,
+                response_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionResponse.FromString,
                 _registered_method=True)
         self.PostAssignments = channel.unary_unary(
                 '/drumline.scheduling.v1.SchedulerService/PostAssignments',
@@ -57,9 +74,16 @@ class SchedulerServiceStub(object):
 
 class SchedulerServiceServicer(object):
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     def Subscribe(self, request, context):
@@ -71,9 +95,29 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RenewSession(self, request, context):
+        """Shows that the scheduler works, which a connection does not: the session lives
+        for its time to live from now on. Call it three times in that time, from where
+        the deciding is done. Fails with FAILED_PRECONDITION, SESSION_ENDED, when the
+        session is over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndSession(self, request, context):
+        """Ends a session at once, so that the next scheduler need not wait until it runs
+        out. Close the subscription first: who is subscribed may be given the next. OK
+        also when it is over already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PostAssignments(self, request, context):
         """Asks for pods to be assigned to nodes. At most 5,000, each answered by
         itself. Safe to repeat: a pod that is already where it is proposed is OK.
+        Fails with FAILED_PRECONDITION, SESSION_ENDED, when the session is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,7 +126,7 @@ class SchedulerServiceServicer(object):
     def PostVerdicts(self, request, context):
         """Says why pods are not placed. At most 5,000. Kept in memory by the apiserver
         until the pod is placed or gone, or the next verdict; post all again after
-        subscribing anew.
+        subscribing anew, and when a session begins. Fails as PostAssignments does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -95,6 +139,16 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.Subscribe,
                     request_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeRequest.FromString,
                     response_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeResponse.SerializeToString,
+            ),
+            'RenewSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewSession,
+                    request_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionRequest.FromString,
+                    response_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionResponse.SerializeToString,
+            ),
+            'EndSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndSession,
+                    request_deserializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionRequest.FromString,
+                    response_serializer=drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionResponse.SerializeToString,
             ),
             'PostAssignments': grpc.unary_unary_rpc_method_handler(
                     servicer.PostAssignments,
@@ -116,9 +170,16 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class SchedulerService(object):
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     @staticmethod
@@ -138,6 +199,60 @@ class SchedulerService(object):
             '/drumline.scheduling.v1.SchedulerService/Subscribe',
             drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeRequest.SerializeToString,
             drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.SubscribeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/drumline.scheduling.v1.SchedulerService/RenewSession',
+            drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionRequest.SerializeToString,
+            drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.RenewSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/drumline.scheduling.v1.SchedulerService/EndSession',
+            drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionRequest.SerializeToString,
+            drumline_dot_scheduling_dot_v1_dot_scheduler__service__pb2.EndSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,9 +28,16 @@ GRPC_VERSION: str
 
 class SchedulerServiceStub:
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     @_typing.overload
@@ -42,22 +49,41 @@ class SchedulerServiceStub:
     then what changes. Fails with UNAVAILABLE when the subscriber does not read;
     subscribe again.
     """
+    RenewSession: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.RenewSessionRequest, _scheduler_service_pb2.RenewSessionResponse]
+    """Shows that the scheduler works, which a connection does not: the session lives
+    for its time to live from now on. Call it three times in that time, from where
+    the deciding is done. Fails with FAILED_PRECONDITION, SESSION_ENDED, when the
+    session is over.
+    """
+    EndSession: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.EndSessionRequest, _scheduler_service_pb2.EndSessionResponse]
+    """Ends a session at once, so that the next scheduler need not wait until it runs
+    out. Close the subscription first: who is subscribed may be given the next. OK
+    also when it is over already.
+    """
     PostAssignments: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.PostAssignmentsRequest, _scheduler_service_pb2.PostAssignmentsResponse]
     """Asks for pods to be assigned to nodes. At most 5,000, each answered by
     itself. Safe to repeat: a pod that is already where it is proposed is OK.
+    Fails with FAILED_PRECONDITION, SESSION_ENDED, when the session is over.
     """
     PostVerdicts: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.PostVerdictsRequest, _scheduler_service_pb2.PostVerdictsResponse]
     """Says why pods are not placed. At most 5,000. Kept in memory by the apiserver
     until the pod is placed or gone, or the next verdict; post all again after
-    subscribing anew.
+    subscribing anew, and when a session begins. Fails as PostAssignments does.
     """
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -66,21 +92,40 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     then what changes. Fails with UNAVAILABLE when the subscriber does not read;
     subscribe again.
     """
+    RenewSession: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.RenewSessionRequest, _scheduler_service_pb2.RenewSessionResponse]  # type: ignore[assignment]
+    """Shows that the scheduler works, which a connection does not: the session lives
+    for its time to live from now on. Call it three times in that time, from where
+    the deciding is done. Fails with FAILED_PRECONDITION, SESSION_ENDED, when the
+    session is over.
+    """
+    EndSession: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.EndSessionRequest, _scheduler_service_pb2.EndSessionResponse]  # type: ignore[assignment]
+    """Ends a session at once, so that the next scheduler need not wait until it runs
+    out. Close the subscription first: who is subscribed may be given the next. OK
+    also when it is over already.
+    """
     PostAssignments: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.PostAssignmentsRequest, _scheduler_service_pb2.PostAssignmentsResponse]  # type: ignore[assignment]
     """Asks for pods to be assigned to nodes. At most 5,000, each answered by
     itself. Safe to repeat: a pod that is already where it is proposed is OK.
+    Fails with FAILED_PRECONDITION, SESSION_ENDED, when the session is over.
     """
     PostVerdicts: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.PostVerdictsRequest, _scheduler_service_pb2.PostVerdictsResponse]  # type: ignore[assignment]
     """Says why pods are not placed. At most 5,000. Kept in memory by the apiserver
     until the pod is placed or gone, or the next verdict; post all again after
-    subscribing anew.
+    subscribing anew, and when a session begins. Fails as PostAssignments does.
     """
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     """How any program places pods: it subscribes, is told of pods that wait and of
-    nodes, and posts assignments. The apiserver arbitrates: whatever several
-    schedulers post, no node is promised more than it has. Callers carry the
-    identity "system:scheduler:NAME" and act for that scheduler name only.
+    nodes, is given a session, and posts assignments. The apiserver arbitrates:
+    whatever several schedulers post, no node is promised more than it has. Callers
+    carry the identity "system:scheduler:NAME" and act for that scheduler name only.
+
+    Of all that are subscribed for one scheduler name, one has the session and
+    decides; the others stand by with everything told, and the one that has waited
+    longest is given the next session when this one ends. A session lives for as long
+    as it is renewed, through whichever apiserver. Its id is compared in every
+    transaction that the scheduler causes, so that one that has been replaced, and
+    does not know yet, changes nothing.
     """
 
     @_abc_1.abstractmethod
@@ -95,6 +140,29 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def RenewSession(
+        self,
+        request: _scheduler_service_pb2.RenewSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.RenewSessionResponse, _abc.Awaitable[_scheduler_service_pb2.RenewSessionResponse]]:
+        """Shows that the scheduler works, which a connection does not: the session lives
+        for its time to live from now on. Call it three times in that time, from where
+        the deciding is done. Fails with FAILED_PRECONDITION, SESSION_ENDED, when the
+        session is over.
+        """
+
+    @_abc_1.abstractmethod
+    def EndSession(
+        self,
+        request: _scheduler_service_pb2.EndSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.EndSessionResponse, _abc.Awaitable[_scheduler_service_pb2.EndSessionResponse]]:
+        """Ends a session at once, so that the next scheduler need not wait until it runs
+        out. Close the subscription first: who is subscribed may be given the next. OK
+        also when it is over already.
+        """
+
+    @_abc_1.abstractmethod
     def PostAssignments(
         self,
         request: _scheduler_service_pb2.PostAssignmentsRequest,
@@ -102,6 +170,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_scheduler_service_pb2.PostAssignmentsResponse, _abc.Awaitable[_scheduler_service_pb2.PostAssignmentsResponse]]:
         """Asks for pods to be assigned to nodes. At most 5,000, each answered by
         itself. Safe to repeat: a pod that is already where it is proposed is OK.
+        Fails with FAILED_PRECONDITION, SESSION_ENDED, when the session is over.
         """
 
     @_abc_1.abstractmethod
@@ -112,7 +181,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_scheduler_service_pb2.PostVerdictsResponse, _abc.Awaitable[_scheduler_service_pb2.PostVerdictsResponse]]:
         """Says why pods are not placed. At most 5,000. Kept in memory by the apiserver
         until the pod is placed or gone, or the next verdict; post all again after
-        subscribing anew.
+        subscribing anew, and when a session begins. Fails as PostAssignments does.
         """
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

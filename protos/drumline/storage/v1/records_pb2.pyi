@@ -279,3 +279,31 @@ class EpochRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EpochRecord: _TypeAlias = EpochRecord  # noqa: Y015
+
+@_typing.final
+class LeaderRecord(_message.Message):
+    """leaders/SCHEDULER: who decides for a scheduler name. Tied to an etcd lease: it goes
+    when the session is not renewed.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session's id, which names the lease."""
+    instance_id: _builtins.str
+    """instance_id of the scheduler."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        instance_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["instance_id", b"instance_id", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaderRecord: _TypeAlias = LeaderRecord  # noqa: Y015

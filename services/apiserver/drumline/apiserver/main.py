@@ -24,6 +24,7 @@ from drumline.apiserver.rpc.node_lifecycle_service import NodeLifecycleService
 from drumline.apiserver.rpc.node_service import NodeService
 from drumline.apiserver.rpc.pod_service import PodService
 from drumline.apiserver.rpc.scheduler_service import SchedulerService
+from drumline.apiserver.rpc.sessions import Sessions
 from drumline.apiserver.settings import Settings
 from drumline.apiserver.store import limits
 from drumline.apiserver.store.committer import Committer
@@ -57,6 +58,7 @@ class Apiserver:
         )
         self._limits = limits.Limits()
         self._committer = Committer(self._etcd, self._cache, self._limits)
+        self._sessions = Sessions(self._etcd, self._cache, settings.session_seconds)
         self._loaded = asyncio.Event()
         self._ready = False
         self._components = Components(
@@ -88,7 +90,7 @@ class Apiserver:
             (
                 scheduler_service_pb2,
                 "SchedulerService",
-                SchedulerService(context, self._components),
+                SchedulerService(context, self._components, self._sessions, self._limits),
             ),
             (node_agent_service_pb2, "NodeAgentService", NodeAgentService(context)),
             (
@@ -118,6 +120,7 @@ class Apiserver:
         await self._loaded.wait()
         await _patiently(self._make_default_namespace)
         self._ready = True
+        tasks.create_task(self._sessions.run(), name="sessions")
         retention = upkeep.Retention(settings.ended_pods_age, settings.ended_pods_count)
         tasks.create_task(
             upkeep.remove_ended_pods(

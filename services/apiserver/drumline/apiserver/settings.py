@@ -37,6 +37,9 @@ class Settings:
     ended_pods_interval: float = setting(
         10.0, "seconds between looks for ended pods to remove", minimum=0.1
     )
+    session_seconds: int = setting(
+        3, "seconds that a scheduler's session lives when it is not renewed", minimum=2
+    )
     compaction_interval: float = setting(300.0, "seconds between compactions of etcd", minimum=0.1)
     compaction_keep: float = setting(
         600.0, "seconds of etcd's history that are kept at least", minimum=0

@@ -7,9 +7,11 @@ change, so that watchers hear of every deletion.
 """
 
 import asyncio
+import contextlib
 import heapq
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from aetcd.rpc import rpc_pb2
 from drumline.apiserver.cache.index import Change, Index
@@ -36,6 +38,7 @@ from drumline.apiserver.store.kinds import (
     POD_STATUSES,
     PODS,
     QUOTA_USES,
+    Kind,
     Record,
     parse_key,
 )
@@ -93,6 +96,8 @@ class Cache:
             **dict.fromkeys(_NODE_KINDS, self._join_node),
             **dict.fromkeys(_POD_KINDS, self._join_pod),
         }
+        # Who is woken when a record of a kind changes.
+        self._wakes: dict[str, set[asyncio.Event]] = {}
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiter_count = 0
         self._head = 0
@@ -135,6 +140,16 @@ class Cache:
     async def reached_now(self) -> None:
         """Wait until the cache holds all that was acknowledged before this call."""
         await self.reached(await self._etcd.current_revision())
+
+    @contextlib.contextmanager
+    def waking(self, kind: Kind[Any], wake: asyncio.Event) -> Iterator[None]:
+        """Set `wake` whenever a record of this kind changes, while the block runs."""
+        wakes = self._wakes.setdefault(kind.prefix, set())
+        wakes.add(wake)
+        try:
+            yield
+        finally:
+            wakes.discard(wake)
 
     # -- verdicts --------------------------------------------------------------
 
@@ -261,6 +276,8 @@ class Cache:
                 table.pop(name, None)
             else:
                 table[name] = Record(item.value, item.revision)
+            for wake in self._wakes.get(prefix, ()):
+                wake.set()
             join = self._joiner_of.get(prefix)
             if join is not None:
                 changed[join].setdefault(name, set()).add(prefix)

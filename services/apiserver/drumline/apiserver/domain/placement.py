@@ -5,13 +5,15 @@ every assignment to it, so no node is promised more than it has, whatever severa
 schedulers post through several apiservers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from drumline.api.v1 import pod_pb2
 from drumline.apiserver.domain import charges
 from drumline.apiserver.domain.pods import not_found, pod_key, remove
 from drumline.apiserver.store.kinds import (
     ASSIGNMENTS,
+    LEADERS,
     NODE_LOADS,
     POD_STATUSES,
     PODS,
@@ -21,6 +23,7 @@ from drumline.model import resources
 from drumline.model.errors import (
     AlreadyExistsError,
     ConflictError,
+    DrumlineError,
     FailedPreconditionError,
     NotFoundError,
     PermissionDeniedError,
@@ -32,21 +35,60 @@ from drumline.storage.v1 import records_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who places: a scheduler name, its identity, and the session that it decides in."""
+
+    scheduler_name: str
+    identity: str
+    session_id: str
+
+
+class GroupRefusedError(ConflictError):
+    """Why none of a group is assigned: `cause`, the refusal of the member at `place`."""
+
+    def __init__(self, place: int, cause: DrumlineError) -> None:
+        super().__init__(f"its group is not assigned: {cause.message}", reason="GROUP_REFUSED")
+        self.place = place
+        self.cause = cause
+
+
+def session_ended(scheduler_name: str) -> FailedPreconditionError:
+    """Make the refusal of a scheduler that no longer decides."""
+    return FailedPreconditionError(
+        f'the session is over, or was never one of "{scheduler_name}": subscribe, and wait'
+        " for a session",
+        reason="SESSION_ENDED",
+    )
+
+
+def together(steps: Sequence[Callable[[View], int]]) -> Callable[[View], list[int]]:
+    """Make one step of several: all are done or none. It gives what each gave."""
+
+    def step(view: View) -> list[int]:
+        given = []
+        for place, member in enumerate(steps):
+            try:
+                given.append(member(view))
+            except DrumlineError as cause:
+                raise GroupRefusedError(place, cause) from cause
+        return given
+
+    return step
+
+
 def assign(
-    proposal: ProposedAssignment, scheduler_name: str, identity: str, now: Timestamp
+    proposal: ProposedAssignment, author: Author, seen_at: int | None, now: Timestamp
 ) -> Callable[[View], int]:
-    """Assign a pod to a node. The step gives the load's generation that first contains it."""
+    """Assign a pod to a node. The step gives the load's generation that first contains it.
+
+    `seen_at` is the revision of the pod that the decision was made on; None for any.
+    """
     key = pod_key(proposal.pod.namespace, proposal.pod.name)
     uid, node = proposal.pod.uid, proposal.node
 
     def step(view: View) -> int:
-        pod = view.get(PODS, key)
-        if pod is None or pod.metadata.uid != uid:
-            raise not_found(key)
-        if pod.spec.scheduler_name != scheduler_name:
-            raise PermissionDeniedError(
-                f'the pod is scheduled by "{pod.spec.scheduler_name}"', reason="WRONG_SCHEDULER"
-            )
+        pod = _pod_of(view, key, uid, author)
         before = view.get(ASSIGNMENTS, key)
         status = view.get(POD_STATUSES, key)
         load = view.get(NODE_LOADS, node)
@@ -63,6 +105,10 @@ def assign(
             )
         if pod.metadata.HasField("delete_time"):
             raise FailedPreconditionError("the pod is being deleted", reason="POD_BEING_DELETED")
+        if seen_at is not None and seen_at != view.version(key, PODS, ASSIGNMENTS, POD_STATUSES):
+            raise ConflictError(
+                "the pod has changed since; decide on it as it is now", reason="POD_CHANGED"
+            )
         if load is None:
             raise NotFoundError(f'there is no node "{node}"', reason="NODE_NOT_FOUND")
         request = resources.pod_request(pod.spec)
@@ -73,7 +119,8 @@ def assign(
                 pod_uid=uid,
                 attempt=attempt,
                 node=node,
-                scheduler=identity,
+                scheduler=author.identity,
+                session_id=author.session_id,
                 charged=resources.to_proto(request),
                 assign_time=now,
             )
@@ -82,6 +129,21 @@ def assign(
         return charges.charge_node(view, node, request)
 
     return step
+
+
+def _pod_of(view: View, key: str, uid: str, author: Author) -> records_pb2.PodRecord:
+    """Read a pod that its author may place; raise why he may not."""
+    leader = view.get(LEADERS, author.scheduler_name)
+    if leader is None or leader.session_id != author.session_id:
+        raise session_ended(author.scheduler_name)
+    pod = view.get(PODS, key)
+    if pod is None or pod.metadata.uid != uid:
+        raise not_found(key)
+    if pod.spec.scheduler_name != author.scheduler_name:
+        raise PermissionDeniedError(
+            f'the pod is scheduled by "{pod.spec.scheduler_name}"', reason="WRONG_SCHEDULER"
+        )
+    return pod
 
 
 def _check_room(node: str, record: records_pb2.NodeLoadRecord, request: resources.Amounts) -> None:

@@ -1,19 +1,25 @@
 """drumline.scheduling.v1.SchedulerService."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from drumline.api.v1 import metadata_pb2, pod_pb2
 from drumline.apiserver.cache.index import CHANGED, Pending, Watcher
 from drumline.apiserver.cache.objects import NodeEntry, PodEntry
+from drumline.apiserver.cache.versions import revision_of
 from drumline.apiserver.domain import placement
+from drumline.apiserver.domain.placement import Author
 from drumline.apiserver.domain.pods import not_found, pod_key
-from drumline.apiserver.rpc import common, watches
+from drumline.apiserver.rpc import common, groups, watches
 from drumline.apiserver.rpc.components import Components
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.node_service import LOAD_ONLY
+from drumline.apiserver.rpc.sessions import Candidate, Sessions
 from drumline.apiserver.store import wire
 from drumline.apiserver.store.committer import Step
+from drumline.apiserver.store.kinds import LEADERS
+from drumline.apiserver.store.limits import Limits
 from drumline.model import validation
 from drumline.model.errors import DrumlineError, PermissionDeniedError, Violation, to_status
 from drumline.model.names import DEFAULT_NAMESPACE
@@ -27,6 +33,7 @@ _PODS = 1
 _NODES = 2
 _LOADS = 3
 _MARK = 4
+_SESSION = 5
 
 _MAX_CAUSES = 64
 _MAX_TEXT = 4096
@@ -35,10 +42,14 @@ _MAX_TEXT = 4096
 class SchedulerService:
     """How any program places pods."""
 
-    def __init__(self, context: Context, components: Components) -> None:
+    def __init__(
+        self, context: Context, components: Components, sessions: Sessions, limits: Limits
+    ) -> None:
         self._context = context
         self._cache = context.cache
         self._components = components
+        self._sessions = sessions
+        self._limits = limits
 
     async def Subscribe(self, request: pb.SubscribeRequest, call: Call) -> AsyncIterator[bytes]:
         """Tell what is to be placed and where it could go."""
@@ -46,16 +57,24 @@ class SchedulerService:
         common.check_known_fields(request)
         common.checked(
             validation.name(name, "scheduler_name")
-            + _texts(instance_id=request.instance_id, version=request.version)
+            + _texts(
+                instance_id=request.instance_id,
+                version=request.version,
+                session_id=request.session_id,
+            )
         )
         call.peer.require_scheduler(name)
         await self._cache.reached_now()
         instance = f"{name}/{request.instance_id}"
-        with self._components.connected("scheduler", instance, request.version, call):
-            async for message in self._follow(name):
+        with (
+            self._components.connected("scheduler", instance, request.version, call),
+            self._sessions.candidate(name, request.instance_id, request.session_id) as candidate,
+        ):
+            async for message in self._follow(candidate):
                 yield message
 
-    async def _follow(self, name: str) -> AsyncIterator[bytes]:
+    async def _follow(self, candidate: Candidate) -> AsyncIterator[bytes]:
+        name = candidate.scheduler_name
         cache = self._cache
         wake = asyncio.Event()
         pods: Watcher[PodEntry] = Watcher(
@@ -65,6 +84,7 @@ class SchedulerService:
         route = [("scheduler", name)]
         cache.pods.attach(pods, route)
         cache.nodes.attach(nodes)
+        waking = contextlib.ExitStack()
         try:
             waiting = [
                 e
@@ -79,9 +99,17 @@ class SchedulerService:
                 yield message
             del waiting, present
             yield wire.number_field(_MARK, metadata_pb2.WATCH_MARK_SYNCED)
+            told = None
+            waking.enter_context(cache.waking(LEADERS, wake))
+            wake.set()
             while True:
                 await wake.wait()
                 wake.clear()
+                # What is told of the session first, is told with what came before it.
+                session = self._sessions.seen_by(candidate)
+                if session != told:
+                    told = session
+                    yield wire.message_field(_SESSION, session.SerializeToString())
                 # Nodes first: a pod may wait for just these.
                 parts = [
                     *self._nodes(nodes.drain(len(nodes))),
@@ -90,6 +118,7 @@ class SchedulerService:
                 for message in watches.batches(parts):
                     yield message
         finally:
+            waking.close()
             cache.pods.detach(pods, route)
             cache.nodes.detach(nodes)
 
@@ -105,6 +134,25 @@ class SchedulerService:
             else:
                 yield wire.message_field(_NODES, self._cache.nodes.event(pending))
 
+    async def RenewSession(
+        self, request: pb.RenewSessionRequest, call: Call
+    ) -> pb.RenewSessionResponse:
+        """Let a session live on."""
+        common.check_known_fields(request)
+        call.peer.require_scheduler(request.scheduler_name)
+        response = pb.RenewSessionResponse()
+        response.time_to_live.seconds = await self._sessions.renew(
+            request.scheduler_name, request.session_id
+        )
+        return response
+
+    async def EndSession(self, request: pb.EndSessionRequest, call: Call) -> pb.EndSessionResponse:
+        """End a session."""
+        common.check_known_fields(request)
+        call.peer.require_scheduler(request.scheduler_name)
+        await self._sessions.end(request.scheduler_name, request.session_id)
+        return pb.EndSessionResponse()
+
     async def PostAssignments(
         self, request: pb.PostAssignmentsRequest, call: Call
     ) -> pb.PostAssignmentsResponse:
@@ -112,20 +160,9 @@ class SchedulerService:
         name = request.scheduler_name
         common.check_request(request, request.assignments, "assignments")
         call.peer.require_scheduler(name)
-        now = clock.timestamp()
-
-        def assign(proposal: pb.ProposedAssignment, path: str) -> Step[int]:
-            common.checked(
-                _reference(proposal.pod, f"{path}.pod")
-                + validation.name(proposal.node, f"{path}.node")
-            )
-            return placement.assign(proposal, name, call.peer.identity, now)
-
-        plans = [
-            common.plan(assign, proposal, f"assignments[{index}]")
-            for index, proposal in enumerate(request.assignments)
-        ]
-        outcomes = await common.carry_out(self._context.committer, plans)
+        await self._sessions.require(name, request.session_id)
+        author = Author(name, call.peer.identity, request.session_id)
+        outcomes = await self._assign(request.assignments, author)
         response = pb.PostAssignmentsResponse()
         for proposal, outcome in zip(request.assignments, outcomes, strict=True):
             result = response.results.add()
@@ -133,8 +170,41 @@ class SchedulerService:
                 result.status.CopyFrom(to_status(outcome))
                 result.node = outcome.metadata.get("node", "")
             else:
-                result.node, result.load_generation = proposal.node, outcome.value
+                result.node, result.load_generation = proposal.node, outcome
         return response
+
+    async def _assign(
+        self, proposals: Sequence[pb.ProposedAssignment], author: Author
+    ) -> list[int | DrumlineError]:
+        """Give for each proposal the load's generation that contains it, or its refusal."""
+        now = clock.timestamp()
+
+        def assign(proposal: pb.ProposedAssignment, path: str) -> Step[int]:
+            common.checked(
+                _reference(proposal.pod, f"{path}.pod")
+                + validation.name(proposal.node, f"{path}.node")
+                + _texts(**{f"{path}.group": proposal.group})
+            )
+            seen_at = None
+            if proposal.resource_version:
+                seen_at = revision_of(
+                    proposal.resource_version, self._cache.epoch, f"{path}.resource_version"
+                )
+            return placement.assign(proposal, author, seen_at, now)
+
+        plans = [
+            common.plan(assign, proposal, f"assignments[{index}]")
+            for index, proposal in enumerate(proposals)
+        ]
+        parts = groups.parts([proposal.group for proposal in proposals])
+        outcomes = await common.carry_out(
+            self._context.committer,
+            [groups.step(part, plans, self._limits.largest_atomic_assignment) for part in parts],
+        )
+        given: list[int | DrumlineError] = [0] * len(proposals)
+        for part, outcome in zip(parts, outcomes, strict=True):
+            groups.tell(part, outcome, given)
+        return given
 
     async def PostVerdicts(
         self, request: pb.PostVerdictsRequest, call: Call
@@ -142,6 +212,7 @@ class SchedulerService:
         """Say why pods are not placed."""
         common.check_request(request, request.verdicts, "verdicts")
         call.peer.require_scheduler(request.scheduler_name)
+        await self._sessions.require(request.scheduler_name, request.session_id)
         response = pb.PostVerdictsResponse()
         for index, said in enumerate(request.verdicts):
             status = response.results.add()

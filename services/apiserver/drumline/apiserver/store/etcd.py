@@ -6,6 +6,7 @@ the same), OutOfRangeError for a revision that is compacted.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from aetcd.rpc import rpc_pb2_grpc as pb_grpc
 from drumline.model.errors import (
     DrumlineError,
     InternalError,
+    NotFoundError,
     OutOfRangeError,
     ResourceExhaustedError,
     UnavailableError,
@@ -129,6 +131,35 @@ class Etcd:
                 )
             return await self._txn(request, timeout=self._timeout)
 
+    async def grant_lease(self, seconds: int) -> int:
+        """Make a lease that ends `seconds` after it was last kept alive; give its id."""
+        async with self._channel() as channel:
+            response = await pb_grpc.LeaseStub(channel).LeaseGrant(
+                pb.LeaseGrantRequest(TTL=seconds), timeout=self._timeout
+            )
+        return int(response.ID)
+
+    async def keep_lease(self, lease: int) -> bool:
+        """Keep a lease alive, which is no write; False when it has ended."""
+        async with self._channel() as channel:
+            call = pb_grpc.LeaseStub(channel).LeaseKeepAlive(timeout=self._timeout)
+            try:
+                await call.write(pb.LeaseKeepAliveRequest(ID=lease))
+                response = await call.read()
+            finally:
+                call.cancel()
+        if response is grpc.aio.EOF:
+            raise _unavailable("it did not keep a lease alive")
+        return bool(response.TTL > 0)
+
+    async def revoke_lease(self, lease: int) -> None:
+        """End a lease, and remove what is tied to it; nothing happens when it has ended."""
+        with contextlib.suppress(NotFoundError):
+            async with self._channel() as channel:
+                await pb_grpc.LeaseStub(channel).LeaseRevoke(
+                    pb.LeaseRevokeRequest(ID=lease), timeout=self._timeout
+                )
+
     async def version(self) -> str:
         """Give the version of the member that answers."""
         async with self._channel() as channel:
@@ -223,6 +254,8 @@ def _failure(error: grpc.aio.AioRpcError) -> DrumlineError:
     code, said = error.code(), error.details() or ""
     if code is grpc.StatusCode.OUT_OF_RANGE:
         return OutOfRangeError(f"etcd: {said}")
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFoundError(f"etcd: {said}")
     if any(text in said.lower() for text in _TOO_LARGE):
         return TooLargeError(f"etcd: {said}")
     if "database space exceeded" in said:

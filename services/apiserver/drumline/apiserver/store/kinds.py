@@ -36,6 +36,7 @@ NODE_LOADS = Kind("nodeload", pb.NodeLoadRecord)
 NAMESPACES = Kind("namespaces", pb.NamespaceRecord)
 QUOTA_USES = Kind("quotause", pb.QuotaUseRecord)
 EPOCHS = Kind("epoch", pb.EpochRecord)
+LEADERS = Kind("leaders", pb.LeaderRecord)
 
 KINDS: dict[str, Kind[Message]] = {
     kind.prefix: kind  # type: ignore[misc]
@@ -50,6 +51,7 @@ KINDS: dict[str, Kind[Message]] = {
         NAMESPACES,
         QUOTA_USES,
         EPOCHS,
+        LEADERS,
     )
 }
 
