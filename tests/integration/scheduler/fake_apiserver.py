@@ -23,11 +23,15 @@ from drumline.process.tls import TlsFiles
 from drumline.scheduling.v1 import scheduler_service_pb2
 from drumline.scheduling.v1.scheduler_service_pb2 import (
     AssignmentResult,
+    EndSessionRequest,
+    EndSessionResponse,
     PostAssignmentsRequest,
     PostAssignmentsResponse,
     PostVerdictsRequest,
     PostVerdictsResponse,
     ProposedAssignment,
+    RenewSessionRequest,
+    RenewSessionResponse,
     SubscribeRequest,
     SubscribeResponse,
 )
@@ -35,6 +39,13 @@ from drumline.scheduling.v1.scheduler_service_pb2 import (
 from tests.unit.scheduler.builders import told
 
 _SERVICE = scheduler_service_pb2.DESCRIPTOR.services_by_name["SchedulerService"]
+
+
+class Subscriber(asyncio.Queue[SubscribeResponse | None]):
+    """What a subscriber is told; None breaks it."""
+
+    instance = ""
+    session = ""
 
 
 @dataclass
@@ -52,7 +63,12 @@ class FakeApiserver:
     posts: list[list[tuple[str, str]]] = field(default_factory=list)
     """(pod, node) of the proposals in each post, also of those that failed."""
     refusals: list[str] = field(default_factory=list)
-    subscribers: list["asyncio.Queue[SubscribeResponse | None]"] = field(default_factory=list)
+    subscribers: list[Subscriber] = field(default_factory=list)
+    session: str = ""
+    """The session that lives."""
+    sessions: int = 0
+    """How many there have been."""
+    renewals: int = 0
 
     fail_posts: int = 0
     """So many posts fail, and nothing is done."""
@@ -89,6 +105,29 @@ class FakeApiserver:
         for subscriber in self.subscribers:
             subscriber.put_nowait(None)
 
+    def depose(self) -> None:
+        """End the session; whoever has waited, and did not have it, is given the next."""
+        ended, self.session = self.session, ""
+        self.subscribers.sort(key=lambda subscriber: subscriber.session == ended)
+        self._give()
+
+    def _give(self) -> None:
+        if not self.session and self.subscribers:
+            self.sessions += 1
+            self.subscribers[0].session = self.session = f"session-{self.sessions}"
+        active = next((s.instance for s in self.subscribers if s.session == self.session), "")
+        for subscriber in self.subscribers:
+            told_of = SubscribeResponse()
+            told_of.session.active_instance = active
+            told_of.session.time_to_live.FromMilliseconds(300)
+            if subscriber.session == self.session:
+                told_of.session.id = self.session
+            subscriber.put_nowait(told_of)
+
+    def _require(self, session: str) -> None:
+        if session != self.session or not session:
+            raise FailedPreconditionError("deposed", reason="SESSION_ENDED")
+
     def load(self, node: str) -> NodeLoad:
         return self.nodes[node].load
 
@@ -98,13 +137,15 @@ class FakeApiserver:
         self, request: SubscribeRequest, call: Call
     ) -> AsyncIterator[SubscribeResponse]:
         call.peer.require_scheduler(request.scheduler_name)
-        queue: asyncio.Queue[SubscribeResponse | None] = asyncio.Queue()
+        queue = Subscriber()
+        queue.instance, queue.session = request.instance_id, request.session_id
         self.subscribers.append(queue)
         try:
             yield SubscribeResponse(mark=WATCH_MARK_ESTABLISHED)
             snapshot = told(nodes=self.nodes.values(), pods=self.waiting.values())
             snapshot.mark = WATCH_MARK_SYNCED
             yield snapshot
+            self._give()
             while (message := await queue.get()) is not None:
                 yield message
             raise UnavailableError("the subscription was broken on purpose")
@@ -117,6 +158,7 @@ class FakeApiserver:
         call.peer.require_scheduler(request.scheduler_name)
         self.posts.append([(p.pod.name, p.node) for p in request.assignments])
         await self.gate.wait()
+        self._require(request.session_id)
         if self.fail_posts:
             self.fail_posts -= 1
             raise UnavailableError("failed on purpose")
@@ -126,8 +168,21 @@ class FakeApiserver:
             raise UnavailableError("the reply was lost on purpose")
         return response
 
+    async def RenewSession(self, request: RenewSessionRequest, call: Call) -> RenewSessionResponse:
+        call.peer.require_scheduler(request.scheduler_name)
+        self._require(request.session_id)
+        self.renewals += 1
+        return RenewSessionResponse()
+
+    async def EndSession(self, request: EndSessionRequest, call: Call) -> EndSessionResponse:
+        call.peer.require_scheduler(request.scheduler_name)
+        if request.session_id == self.session:
+            self.depose()
+        return EndSessionResponse()
+
     async def PostVerdicts(self, request: PostVerdictsRequest, call: Call) -> PostVerdictsResponse:
         call.peer.require_scheduler(request.scheduler_name)
+        self._require(request.session_id)
         if self.fail_verdicts:
             self.fail_verdicts -= 1
             raise UnavailableError("failed on purpose")

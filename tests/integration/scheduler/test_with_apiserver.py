@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from drumline.api.v1 import metadata_pb2, node_service_pb2, pod_pb2, pod_service_pb2
 from drumline.node.v1 import node_agent_service_pb2
+from drumline.process.tls import TlsFiles
 
 from tests.integration.scheduler.conftest import Setting
 from tests.support.apiservers import Api, apiservers, pod
@@ -24,7 +25,7 @@ def etcd(tmp_path: Path, certificates: Path) -> Iterator[EtcdServer]:
 
 @pytest.fixture
 async def api(etcd: EtcdServer, certificates: Path) -> AsyncIterator[Api]:
-    async with apiservers(etcd, certificates) as (one,):
+    async with apiservers(etcd, certificates, session_seconds=2) as (one,):
         yield one
 
 
@@ -98,17 +99,34 @@ async def test_pods_are_spread_explained_and_placed_when_room_is_made(
 async def test_s1_two_schedulers_through_two_apiservers_fill_the_nodes_exactly(
     setting: Setting, etcd: EtcdServer, certificates: Path
 ) -> None:
+    """Each of a scheduler name of its own, so that both decide."""
+    own = TlsFiles.in_folder(certificates, "scheduler-other")
+    other = {
+        "scheduler_name": "other",
+        "tls_certificate": own.certificate,
+        "tls_key": own.key,
+    }
     async with apiservers(etcd, certificates, 2) as (one, two):
         await one.register_ready(*(f"n{n}" for n in range(10)), cpu=4000)
-        for number, api in enumerate((one, two)):
-            await setting.start_scheduler(
-                apiserver=(api.settings.listen_address,), instance_id=f"s{number}"
-            )
+        await setting.start_scheduler(apiserver=(one.settings.listen_address,))
+        await setting.start_scheduler(apiserver=(two.settings.listen_address,), **other)
         for first in range(0, 200, 20):
-            await create(one, *(pod(f"p{n}", cpu=1000) for n in range(first, first + 20)))
+            some = [pod(f"p{n}", cpu=1000) for n in range(first, first + 20)]
+            for made in some[::2]:
+                made.spec.scheduler_name = "other"
+            await create(one, *some)
         pods = await pods_once(two, lambda pods: assigned(pods).total() == 40)
         assert set(assigned(pods).values()) == {4}
-        await pods_once(two, lambda pods: sum(p.HasField("verdict") for p in pods) == 160)
+        # Each apiserver knows the verdicts of the scheduler that is connected to it.
+        for api, name in ((one, "default"), (two, "other")):
+            await pods_once(
+                api,
+                lambda pods, name=name: all(
+                    p.HasField("verdict") or p.HasField("assignment")
+                    for p in pods
+                    if p.spec.scheduler_name == name
+                ),
+            )
         nodes = await two.nodes.ListNodes(node_service_pb2.ListNodesRequest())
         assert {n.load.promised.cpu_millicores for n in nodes.nodes} == {4000}
 

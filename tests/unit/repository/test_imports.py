@@ -26,7 +26,7 @@ OFFENCES = {
     ),
     "sdk/drumline/model/offence.py": (
         "drumline.process.clock",
-        "The SDK's parts lie on one another: command line, client, process, model",
+        "The SDK's parts lie on one another: command line, client, schedulers, process, model",
     ),
     "services/apiserver/drumline/apiserver/store/offence.py": (
         "drumline.apiserver.domain",

@@ -16,7 +16,7 @@ OBJECTS = {
     namespace_service_pb2.Namespace.DESCRIPTOR: ["NamespaceRecord", "QuotaUseRecord"],
 }
 # What no object is joined from.
-ALONE = {"EpochRecord"}
+ALONE = {"EpochRecord", "LeaderRecord"}
 
 RECORDS = records_pb2.DESCRIPTOR.message_types_by_name
 

@@ -120,11 +120,12 @@ def told(
 
 
 def synced(*messages: SubscribeResponse, scoring: Scoring = "spread") -> Core:
-    """A scheduler that has been told these messages as its snapshot."""
+    """A scheduler that has been told these messages as its snapshot, and has the session."""
     core = Core(scoring, 0)
     for message in messages:
         core.apply(message)
     core.apply(SubscribeResponse(mark=WATCH_MARK_SYNCED))
+    core.decide(True)
     return core
 
 

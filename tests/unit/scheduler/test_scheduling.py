@@ -181,7 +181,11 @@ def test_a_node_that_becomes_schedulable_helps() -> None:
 
 
 def test_a_pod_that_ended_early_frees_what_was_assumed_for_it() -> None:
-    core = synced(told(nodes=[node("n1")], pods=[pod("a", cpu=4000), pod("b", cpu=4000)]))
+    core = synced(
+        told(
+            nodes=[node("n1")], pods=[pod("a", cpu=4000, created=1), pod("b", cpu=4000, created=2)]
+        )
+    )
     batch = core.next_batch(10)
     core.apply(told(loads={"n1": load(3)}, gone_pods=[pod("a")]))
     assert not core.has_work, "its answer may still say that it was committed later"
@@ -341,3 +345,41 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
     [line] = core.queue.blocked_lines()
     assert len(line.heap) < 100
     assert [name for name, _ in verdicts(core)] == ["stays"]
+
+
+def test_who_stands_by_places_nothing_and_judges_nothing() -> None:
+    core = synced(told(nodes=[node("n1")], pods=[pod("a")]))
+    core.decide(False)
+    assert not core.has_work
+    core.apply(told(pods=[pod("b")]))
+    assert not core.has_work
+    core.decide(True)
+    assert [proposal.entry.name for proposal in core.next_batch(10)] == ["a", "b"]
+
+
+def test_a_new_session_tells_all_verdicts_again() -> None:
+    core = synced(told(nodes=[node("n1")], pods=[pod("huge", cpu=9000)]))
+    assert not core.next_batch(10)
+    assert len(core.take_verdicts(10)) == 1
+    assert not core.has_untold
+    core.decide(True)
+    assert not core.has_untold, "it has the same session"
+    core.decide(False)
+    core.decide(True)
+    assert [entry.name for entry, _ in core.take_verdicts(10)] == ["huge"]
+
+
+def test_what_a_deposed_scheduler_proposed_is_taken_back() -> None:
+    core = synced(
+        told(
+            nodes=[node("n1")], pods=[pod("a", cpu=4000, created=1), pod("b", cpu=4000, created=2)]
+        )
+    )
+    batch = core.next_batch(10)
+    assert len(batch) == 1
+    again, _ = core.answer(batch, [refused("SESSION_ENDED")])
+    assert not again
+    core.decide(False)
+    core.decide(True)
+    # The room is free again, and the pod that came first is first again.
+    assert [proposal.entry.name for proposal in core.next_batch(10)] == ["a"]

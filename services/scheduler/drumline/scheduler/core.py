@@ -17,6 +17,7 @@ from drumline.scheduler.model import Assumption, ClusterModel
 from drumline.scheduler.placement import Scoring
 from drumline.scheduler.queue import Entry, Line, PodQueue, State
 from drumline.scheduler.verdicts import Judgement
+from drumline.schedulers.session import SESSION_ENDED
 from drumline.scheduling.v1.scheduler_service_pb2 import AssignmentResult, SubscribeResponse
 
 # The pod needs no node any more, or none from here.
@@ -69,6 +70,7 @@ class Core:
         self.queue = PodQueue()
         self.synced = False
         """Everything that was there has been told."""
+        self._decides = False
         self._scoring = scoring
         self._start = start
         self._untold: dict[str, Entry] = {}
@@ -93,10 +95,23 @@ class Core:
         if message.mark == WATCH_MARK_SYNCED:
             self.synced = True
 
+    def decide(self, decides: bool) -> None:
+        """Say whether this scheduler has the session; at first it has not.
+
+        Without it takes everything in and places nothing. With a new one all verdicts
+        are due: the one who had it before may have said others, or none.
+        """
+        if decides and not self._decides:
+            for line in self.queue.blocked_lines():
+                for entry in line.entries():
+                    entry.told = None
+                    self._tell(entry)
+        self._decides = decides
+
     @property
     def has_work(self) -> bool:
         """There are pods to try."""
-        if not self.synced:
+        if not self.synced or not self._decides:
             return False
         self._wake()
         return self.queue.has_open
@@ -104,7 +119,7 @@ class Core:
     @property
     def has_untold(self) -> bool:
         """There are verdicts to post."""
-        return bool(self._untold)
+        return self._decides and bool(self._untold)
 
     def next_batch(self, limit: int) -> list[Proposal]:
         """Place up to `limit` pods, and count on it; pods that fit nowhere are parked.
@@ -184,6 +199,8 @@ class Core:
             if reason in _FORGET:
                 self.model.cancel(proposal.assumption)
                 self.queue.forget(proposal.entry)
+            elif reason == SESSION_ENDED:
+                self.withdraw([proposal])
             elif reason in _ELSEWHERE:
                 self.model.cancel(proposal.assumption, refused_by_node=True)
                 if self.queue.put_back(proposal.entry):
@@ -194,6 +211,12 @@ class Core:
                 self.model.cancel(proposal.assumption)
                 self.queue.set_aside(proposal.entry)
         return again, reasons
+
+    def withdraw(self, batch: Iterable[Proposal]) -> None:
+        """Take back proposals that were not carried out: their pods wait again."""
+        for proposal in batch:
+            self.model.cancel(proposal.assumption)
+            self.queue.put_back(proposal.entry)
 
     def take_verdicts(self, limit: int) -> list[tuple[Entry, Judgement]]:
         """Give up to `limit` verdicts to post, those that were due first."""

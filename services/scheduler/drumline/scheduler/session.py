@@ -16,12 +16,12 @@ from drumline.process.channels import Endpoints
 from drumline.process.version import VERSION
 from drumline.scheduler.core import Core, Proposal
 from drumline.scheduler.placement import Scoring
+from drumline.schedulers.session import SESSION_ENDED, Session
 from drumline.scheduling.v1.scheduler_service_pb2 import (
     PodVerdict,
     PostAssignmentsRequest,
     PostVerdictsRequest,
     ProposedAssignment,
-    SubscribeRequest,
 )
 from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceStub
 
@@ -62,9 +62,16 @@ class Scheduler:
         self._endpoints = endpoints
         self._plan = plan
         self._set_serving = set_serving
+        self._session = Session(plan.scheduler_name, plan.instance_id, VERSION)
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule until cancelled, and then give the session up."""
+        try:
+            await self._subscribe_again_and_again()
+        finally:
+            await self._session.end(SchedulerServiceStub(self._endpoints.channel()))
+
+    async def _subscribe_again_and_again(self) -> None:
         backoff = Backoff(initial=0.1, maximum=5.0)
 
         async def synced() -> None:
@@ -72,7 +79,7 @@ class Scheduler:
             await self._set_serving(True)
 
         while True:
-            subscription = Subscription(self._endpoints, self._plan, synced)
+            subscription = Subscription(self._endpoints, self._plan, self._session, synced)
             try:
                 await _to_its_end(subscription.run())
             except* DrumlineError as group:
@@ -92,10 +99,15 @@ class Subscription:
     """One subscription: what it told, and what is posted on it. It ends with an error."""
 
     def __init__(
-        self, endpoints: Endpoints, plan: Plan, synced: Callable[[], Awaitable[None]]
+        self,
+        endpoints: Endpoints,
+        plan: Plan,
+        session: Session,
+        synced: Callable[[], Awaitable[None]],
     ) -> None:
         self._stub: SchedulerServiceAsyncStub = SchedulerServiceStub(endpoints.channel())
         self._plan = plan
+        self._session = session
         self._synced = synced
         # Several schedulers, and one after the other, begin at different nodes.
         start = zlib.crc32(f"{plan.scheduler_name}/{plan.instance_id}".encode())
@@ -107,6 +119,7 @@ class Subscription:
         """Serve the subscription until it breaks. Raises a group of DrumlineError."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read(), name="subscription")
+            group.create_task(self._session.keep(self._stub), name="session")
             for number in range(POSTS_IN_FLIGHT):
                 group.create_task(self._place(), name=f"placing-{number}")
             group.create_task(self._explain(), name="verdicts")
@@ -114,13 +127,8 @@ class Subscription:
             group.create_task(self._sweep(), name="sweep")
 
     async def _read(self) -> None:
-        request = SubscribeRequest(
-            scheduler_name=self._plan.scheduler_name,
-            instance_id=self._plan.instance_id,
-            version=VERSION,
-        )
         try:
-            async for message in self._stub.Subscribe(request):
+            async for message in self._stub.Subscribe(self._session.subscribe_request()):
                 was_synced = self._core.synced
                 self._core.apply(message)
                 if self._core.synced and not was_synced:
@@ -128,6 +136,9 @@ class Subscription:
                         "synced", nodes=len(self._core.model), pods_waiting=len(self._core.queue)
                     )
                     await self._synced()
+                if message.HasField("session"):
+                    self._session.take(message.session)
+                    self._core.decide(bool(self._session.id))
                 self._wake()
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
@@ -160,8 +171,10 @@ class Subscription:
         backoff = Backoff(initial=0.05, maximum=5.0)
         while batch:
             started = clock.monotonic()
+            session_id = self._session.id
             request = PostAssignmentsRequest(
                 scheduler_name=self._plan.scheduler_name,
+                session_id=session_id,
                 assignments=[
                     ProposedAssignment(
                         pod=PodReference(
@@ -178,6 +191,10 @@ class Subscription:
                 response = await self._stub.PostAssignments(request, timeout=POST_TIMEOUT_SECONDS)
             except grpc.RpcError as failure:
                 error = from_rpc_error(failure)
+                if error.reason == SESSION_ENDED:
+                    self._deposed(session_id)
+                    self._core.withdraw(batch)
+                    return
                 delay = max(backoff.next_delay(), error.retry_after or 0.0)
                 _log.warning(
                     "post_failed", pods=len(batch), reason=error.reason, error=error.message
@@ -188,6 +205,8 @@ class Subscription:
                 raise InternalError("the apiserver did not answer every proposal")
             proposed = len(batch)
             batch, reasons = self._core.answer(batch, response.results)
+            if SESSION_ENDED in reasons:
+                self._deposed(session_id)
             _log.info(
                 "assignments_posted",
                 pods=proposed,
@@ -199,6 +218,11 @@ class Subscription:
             if batch:
                 await asyncio.sleep(backoff.next_delay())
 
+    def _deposed(self, session_id: str) -> None:
+        """Stop deciding, unless another session has begun since."""
+        self._session.lose(session_id)
+        self._core.decide(bool(self._session.id))
+
     async def _explain(self) -> None:
         backoff = Backoff(initial=0.1, maximum=5.0)
         while True:
@@ -207,7 +231,10 @@ class Subscription:
             if not taken:
                 self._verdicts.clear()
                 continue
-            request = PostVerdictsRequest(scheduler_name=self._plan.scheduler_name)
+            session_id = self._session.id
+            request = PostVerdictsRequest(
+                scheduler_name=self._plan.scheduler_name, session_id=session_id
+            )
             judged = clock.timestamp()
             for entry, judgement in taken:
                 verdict = judgement.to_proto()
@@ -219,6 +246,8 @@ class Subscription:
             except grpc.RpcError as failure:
                 error = from_rpc_error(failure)
                 self._core.verdicts_failed(taken)
+                if error.reason == SESSION_ENDED:
+                    self._deposed(session_id)
                 _log.warning(
                     "verdicts_failed", pods=len(taken), reason=error.reason, error=error.message
                 )

@@ -33,6 +33,8 @@ class Candidate:
     scheduler_name: str
     instance_id: str
     session_id: str
+    # Whether it has been told that it has the session.
+    told: bool = False
 
 
 class Sessions:
@@ -68,6 +70,7 @@ class Sessions:
             session.active_instance = leader.instance_id
             if leader.session_id == candidate.session_id:
                 session.id = leader.session_id
+                candidate.told = True
         return session
 
     async def require(self, scheduler_name: str, session_id: str) -> None:
@@ -153,7 +156,7 @@ class Sessions:
         await self._cache.reached(response.header.revision)
         if response.succeeded:
             _log.info("session_begun", scheduler=name, instance=candidate.instance_id)
-        else:
+        if not response.succeeded or (candidate not in self._candidates and not candidate.told):
             await self._etcd.revoke_lease(lease)
 
     def _leader(self, scheduler_name: str) -> records_pb2.LeaderRecord | None:

@@ -1,0 +1,1 @@
+"""What every program that places pods needs, the standard scheduler included."""
