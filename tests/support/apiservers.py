@@ -31,6 +31,7 @@ from drumline.process.rpc import channel
 from drumline.process.tls import TlsFiles
 from drumline.scheduling.v1 import scheduler_service_pb2_grpc
 from drumline.scheduling.v1.scheduler_service_pb2 import SubscribeRequest
+from drumline.storage.v1.records_pb2 import LeaderRecord
 
 from tests.support.store import EtcdServer, free_port, is_listening
 
@@ -89,13 +90,19 @@ class Api:
                 if message.session.active_instance:
                     break
             stream.cancel()
-            settings = self.settings
-            store = Etcd(settings.etcd, settings.etcd_tls, settings.etcd_timeout)
-            key = LEADERS.key(scheduler)
-            (found,) = (await store.range(key, key + b"\0")).items
-            await store.close()
-            self.sessions[scheduler] = LEADERS.schema.FromString(found.value or b"").session_id
+            self.sessions[scheduler] = (await self.leader(scheduler)).session_id
         return self.sessions[scheduler]
+
+    async def leader(self, scheduler: str = "default") -> LeaderRecord:
+        """Give who decides for a scheduler name, as it is stored; empty when nobody does."""
+        settings = self.settings
+        store = Etcd(settings.etcd, settings.etcd_tls, settings.etcd_timeout)
+        key = LEADERS.key(scheduler)
+        try:
+            found = (await store.range(key, key + b"\0")).items
+        finally:
+            await store.close()
+        return LeaderRecord.FromString(found[0].value or b"") if found else LeaderRecord()
 
     def agent(self, identity: str = "simulator") -> Any:
         """NodeAgentService, as a kubelet."""
