@@ -188,7 +188,7 @@ def full_name(meta: ObjectMeta, kind: str) -> str:
 def causes_table(pod: Pod, indent: str = "") -> str:
     """Lay out what keeps a pod off nodes, one cause a line with its number of nodes."""
     rows: Iterable[list[str]] = (
-        [str(cause.nodes), cause.reason, cause.message, cause.example_node]
+        [str(cause.nodes), cause.reason, cause.message, cause.example_node, cause.decided_by]
         for cause in pod.verdict.causes
     )
-    return output.table(("NODES", "CAUSE", "WHAT", "FOR EXAMPLE"), rows, indent)
+    return output.table(("NODES", "CAUSE", "WHAT", "FOR EXAMPLE", "DECIDED BY"), rows, indent)

@@ -6,6 +6,7 @@ import pytest
 from drumline.api.v1.pod_pb2 import PHASE_PENDING, PHASE_RUNNING, PHASE_TERMINATED, Phase, Pod
 from drumline.cli import output, views
 from drumline.cli.commands.describe import describe_pod
+from drumline.cli.commands.explain import explain_pod
 from google.protobuf.timestamp_pb2 import Timestamp
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -58,15 +59,21 @@ def test_c1_a_description_names_each_cause_with_its_number_of_nodes() -> None:
         reason="INSUFFICIENT_CPU", message="less than 8 cpu is free", nodes=3, example_node="a"
     )
     made.verdict.causes.add(
-        reason="UNTOLERATED_TAINT", message="taint x:NO_SCHEDULE", nodes=2, example_node="b"
+        reason="UNTOLERATED_TAINT",
+        message="taint x:NO_SCHEDULE",
+        nodes=2,
+        example_node="b",
+        decided_by="user",
     )
+    made.verdict.help = "a could take it as soon as 2 more cpu is free"
     text = describe_pod(made, NOW)
+    assert "What would help: a could take it as soon as 2 more cpu is free.\n" in text
     assert "Waits for:     scheduler:default\n" in text
     assert "Why:           0 of 5 nodes can take it\n" in text
     assert "(5 nodes looked at" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["3", "INSUFFICIENT_CPU", "less", "than", "8", "cpu", "is", "free", "a"] in rows
-    assert ["2", "UNTOLERATED_TAINT", "taint", "x:NO_SCHEDULE", "b"] in rows
+    assert ["2", "UNTOLERATED_TAINT", "taint", "x:NO_SCHEDULE", "b", "user"] in rows
 
 
 def test_a_description_has_no_empty_table_of_causes() -> None:
@@ -115,3 +122,38 @@ def test_rows_that_come_later_stand_under_the_first() -> None:
 )
 def test_memory_is_written_for_people(amount: int, shown: str) -> None:
     assert views.memory(amount) == shown
+
+
+def test_c1_an_explanation_names_what_is_waited_for_who_decides_and_what_would_help() -> None:
+    made = pod(PHASE_PENDING, "UNSCHEDULED")
+    made.status.waiting_on = "scheduler:default"
+    assert "waits for scheduler:default, which has not judged it yet" in explain_pod(made)
+    made.verdict.reason = "NO_NODE_FITS"
+    made.verdict.message = "0 of 3 nodes can take it"
+    made.verdict.help = "a could take it as soon as 2 more cpu is free"
+    made.verdict.causes.add(
+        reason="INSUFFICIENT_CPU",
+        message="less than 8 cpu is free",
+        nodes=3,
+        example_node="a",
+        decided_by="pods",
+    )
+    table, _, said = explain_pod(made).partition("\n\n")
+    assert table.splitlines()[1].split() == [
+        "3", "INSUFFICIENT_CPU", "less", "than", "8", "cpu", "is", "free", "a", "pods",
+    ]  # fmt: skip
+    assert said == (
+        "pod/web waits to be placed: 0 of 3 nodes can take it.\n"
+        "What would help: a could take it as soon as 2 more cpu is free.\n"
+        "scheduler:default decides, and tries again when something changes.\n"
+    )
+    made.verdict.permanent = True
+    assert "pod/web cannot be placed: " in explain_pod(made)
+    made.assignment.node, made.status.waiting_on = "n1", "kubelet:n1"
+    assert "is placed on n1 and is not running yet, UNSCHEDULED: kubelet:n1 decides" in (
+        explain_pod(made)
+    )
+    made.status.phase = PHASE_RUNNING
+    assert explain_pod(made) == "pod/web runs on n1; it waits for nothing.\n"
+    made.status.phase, made.status.reason = PHASE_TERMINATED, "FAILED"
+    assert explain_pod(made) == "pod/web has ended, FAILED, and will not run again.\n"

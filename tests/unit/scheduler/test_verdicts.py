@@ -2,9 +2,12 @@
 
 from drumline.api.v1.node_pb2 import NODE_STATE_UNREACHABLE
 from drumline.api.v1.pod_pb2 import TOLERATION_OPERATOR_EXISTS, Toleration
+from drumline.model import fit, resources
 from drumline.scheduler.model import ClusterModel
 from drumline.scheduler.shapes import Shape
 from drumline.scheduler.verdicts import judge
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.scheduler.builders import GIB, amounts, load, node, pod, taint
 
@@ -114,3 +117,110 @@ def test_causes_are_bounded_when_every_node_has_its_own() -> None:
     assert judgement.message.endswith(", and 192 causes more")
     tolerant = Toleration(operator=TOLERATION_OPERATOR_EXISTS)
     assert judge(model, Shape.of(pod("p", tolerations=[tolerant]).spec)) is None
+
+
+def helped(model: ClusterModel, shape: Shape) -> tuple[bool, str, str]:
+    judgement = judge(model, shape)
+    assert judgement is not None
+    verdict = judgement.to_proto()
+    return verdict.permanent, verdict.nearest.node, verdict.help
+
+
+def test_what_is_short_for_a_while_is_told_from_what_no_node_has() -> None:
+    model = ClusterModel()
+    model.set_node(node("small", load(cpu=2000)))
+    model.set_node(node("large", load(cpu=8000, promised=amounts(cpu=6500))))
+    assert helped(model, Shape.of(pod("p", cpu=4000).spec)) == (
+        False, "large", "large could take it as soon as 2500m more cpu is free",
+    )  # fmt: skip
+    model.set_load("large", load(2, cpu=8000))
+    permanent, nearest, said = helped(model, Shape.of(pod("p", cpu=9000).spec))
+    assert (permanent, nearest) == (True, "large")
+    assert said == (
+        "no node could take it even empty and ready: large comes closest, and needs more cpu than"
+        " it has, or a pod that asks for less"
+    )
+
+
+def test_each_cause_says_who_can_change_it() -> None:
+    model = ClusterModel()
+    full = load(cpu=4000, promised=amounts(cpu=4000))
+    model.set_node(node("n1", full, taints=[taint("own")]))
+    model.set_node(node("n2", load(memory=GIB, schedulable=False), cordoned=True))
+    shape = Shape.of(pod("p", cpu=1000, memory=2 * GIB, selector={"zone": "a"}).spec)
+    judgement = judge(model, shape)
+    assert judgement is not None
+    assert {c.reason: c.decided_by for c in judgement.to_proto().causes} == {
+        "NODE_SELECTOR_MISMATCH": "user",
+        "UNTOLERATED_TAINT": "user",
+        "NODE_CORDONED": "admin",
+        "INSUFFICIENT_CPU": "pods",
+        "INSUFFICIENT_MEMORY": "nodes",
+    }
+
+
+def test_a_change_of_what_comes_closest_alone_is_no_other_judgement() -> None:
+    model = ClusterModel()
+    for name, used in (("n1", 3000), ("n2", 2000), ("n3", 1500)):
+        model.set_node(node(name, load(cpu=4000, promised=amounts(cpu=used))))
+    shape = Shape.of(pod("p", cpu=3000).spec)
+    before = judge(model, shape)
+    model.set_load("n1", load(2, cpu=4000, promised=amounts(cpu=1500)))
+    after = judge(model, shape)
+    assert before is not None
+    assert after is not None
+    assert (before.nearest and before.nearest.node, after.nearest and after.nearest.node) == (
+        "n3", "n1",
+    )  # fmt: skip
+    assert before == after
+
+
+clusters = st.lists(
+    st.tuples(
+        st.integers(0, 8),  # cpu that it has, in thousands
+        st.integers(0, 8),  # of it promised
+        st.booleans(),  # cordoned
+        st.booleans(),  # tainted
+        st.sampled_from(["a", "b"]),  # zone
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(clusters, st.integers(1, 9), st.none() | st.sampled_from(["a", "b"]))
+def test_permanent_and_nearest_are_what_the_one_fit_rule_says(
+    cluster: list[tuple[int, int, bool, bool, str]], cpu: int, zone: str | None
+) -> None:
+    spec = pod("p", cpu=1000 * cpu, selector={"zone": zone} if zone else {}).spec
+    model = ClusterModel()
+    missing, shares, ever = [], [], []
+    for number, (has, promised, cordoned, tainted, where) in enumerate(cluster):
+        made = node(
+            f"n{number}",
+            load(cpu=1000 * has, promised=amounts(cpu=1000 * min(promised, has))),
+            labels={"zone": where},
+            cordoned=cordoned,
+            taints=[taint("t")] if tainted else [],
+        )
+        model.set_node(made)
+        free = resources.Amounts(1000 * (has - min(promised, has)), 1 << 60, 100, ())
+        whole = resources.Amounts(1000 * has, 1 << 60, 100, ())
+        missing.append(fit.pod_on_node(spec, made, free))
+        shares.append(max(0.0, 1 - free.cpu_millicores / (1000 * cpu)))
+        asked = resources.pod_request(spec)
+        ever.append(not fit.static_causes(spec, made) and not fit.resource_causes(asked, whole))
+    judgement = judge(model, Shape.of(spec))
+    if not all(missing):
+        assert judgement is None
+        return
+    assert judgement is not None
+    assert judgement.permanent == (not any(ever))
+    assert judgement.nearest is not None
+    place = int(judgement.nearest.node.removeprefix("n"))
+    assert {c.cause for c in judgement.nearest.missing} == set(missing[place])
+    ranks = [
+        (not able, len(causes), round(share, 9))
+        for able, causes, share in zip(ever, missing, shares, strict=True)
+    ]
+    assert ranks[place] == min(ranks)

@@ -93,6 +93,8 @@ def describe_pod(pod: Pod, now: datetime.datetime) -> str:
         nodes = output.count(pod.verdict.nodes, "node")
         text += f"\nWhy it is on no node ({nodes} looked at {judged} ago):\n"
         text += views.causes_table(pod, "  ")
+        if pod.verdict.help:
+            text += f"  What would help: {pod.verdict.help}.\n"
         text += "  It is tried again when something changes that could help.\n"
     return text + "\nContainers:\n" + _containers(pod)
 

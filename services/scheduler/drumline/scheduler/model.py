@@ -90,7 +90,8 @@ class ClusterModel:
         self.held: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.readiness = CauseTable(_FIRST_CAPACITY)
         self._open: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._allocatable: Ints = np.zeros_like(self.free)
+        self.allocatable: Ints = np.zeros_like(self.free)
+        """What pods may have, in the shape and units of `free`."""
         self._promised: Ints = np.zeros_like(self.free)
         self._assumed: Ints = np.zeros_like(self.free)
         self._named: dict[str, int] = {}
@@ -152,7 +153,7 @@ class ClusterModel:
         if row is None:
             return
         row.there = False
-        for array in (self._allocatable, self._promised, self._assumed, self.free, self.per_unit):
+        for array in (self.allocatable, self._promised, self._assumed, self.free, self.per_unit):
             array[:, row.index] = 0
         for flags in (self.there, self.held, self._open):
             flags[row.index] = False
@@ -185,8 +186,8 @@ class ClusterModel:
         index = row.index
         if allocatable != row.allocatable:
             self._add_columns(name for name, _ in allocatable.named)
-            self._write(self._allocatable, index, allocatable)
-            amounts = self._allocatable[:, index]
+            self._write(self.allocatable, index, allocatable)
+            amounts = self.allocatable[:, index]
             self.per_unit[:, index] = np.where(amounts > 0, 1 / np.maximum(amounts, 1), 0)
         if promised != row.promised:
             self._add_columns(name for name, _ in promised.named)
@@ -217,7 +218,7 @@ class ClusterModel:
                 empty = np.zeros((1, len(self.there)), np.int64)
                 self.free = np.vstack((self.free, empty))
                 self.per_unit = np.vstack((self.per_unit, empty.astype(np.float64)))
-                self._allocatable = np.vstack((self._allocatable, empty))
+                self.allocatable = np.vstack((self.allocatable, empty))
                 self._promised = np.vstack((self._promised, empty))
                 self._assumed = np.vstack((self._assumed, empty))
 
@@ -226,7 +227,7 @@ class ClusterModel:
         wide, flags = ((0, 0), (0, more)), (0, more)
         self.free = np.pad(self.free, wide)
         self.per_unit = np.pad(self.per_unit, wide)
-        self._allocatable = np.pad(self._allocatable, wide)
+        self.allocatable = np.pad(self.allocatable, wide)
         self._promised = np.pad(self._promised, wide)
         self._assumed = np.pad(self._assumed, wide)
         self.use = np.pad(self.use, flags)
@@ -311,7 +312,7 @@ class ClusterModel:
             return
         rows = np.fromiter(self._stale, np.intp, len(self._stale))
         self._stale.clear()
-        allocatable = self._allocatable[:, rows]
+        allocatable = self.allocatable[:, rows]
         free = allocatable - self._promised[:, rows] - self._assumed[:, rows]
         more = (free > self.free[:, rows]).any(axis=0)
         self._improved.update(rows[more].tolist())

@@ -49,6 +49,41 @@ _HELD = (
     "{number} have just turned it down and will be asked again",
 )
 
+USER: Final = "user"
+ADMIN: Final = "admin"
+NODECONTROLLER: Final = "nodecontroller"
+PODS: Final = "pods"
+NODES: Final = "nodes"
+
+# Who can change it; amounts depend on whether the node is large enough.
+_DECIDED_BY = {
+    fit.NODE_NOT_READY: NODECONTROLLER,
+    fit.NODE_CORDONED: ADMIN,
+    fit.IMAGES_NOT_SUPPORTED: NODES,
+    fit.NODE_SELECTOR_MISMATCH: USER,
+    fit.UNTOLERATED_TAINT: USER,
+}
+# What lets a node take the pod, which happens by itself or is an admin's to do.
+_STEPS = {
+    fit.NODE_NOT_READY: "it is ready",
+    fit.NODE_CORDONED: "it is uncordoned",
+    fit.IMAGES_NOT_SUPPORTED: "it runs images",
+    fit.NODE_SELECTOR_MISMATCH: "it has the labels that the pod selects",
+    fit.UNTOLERATED_TAINT: "the pod tolerates its taints",
+}
+# What the pod or the node would have to be.
+_WISHES = {
+    fit.NODE_NOT_READY: "to be ready",
+    fit.NODE_CORDONED: "to be uncordoned",
+    fit.IMAGES_NOT_SUPPORTED: "a runtime for images",
+    fit.NODE_SELECTOR_MISMATCH: "the labels that the pod selects, or a pod that selects others",
+    fit.UNTOLERATED_TAINT: "a pod that tolerates its taints",
+    fit.INSUFFICIENT_CPU: "more cpu than it has, or a pod that asks for less",
+    fit.INSUFFICIENT_MEMORY: "more memory than it has, or a pod that asks for less",
+    fit.INSUFFICIENT_PODS: "room for more pods than it has",
+    fit.INSUFFICIENT_RESOURCE: "more of a resource than it has, or a pod that asks for less",
+}
+
 _ORDER = {reason: place for place, reason in enumerate(fit.REASONS)}
 
 
@@ -59,6 +94,16 @@ class CountedCause:
     cause: Cause
     nodes: int
     example: str
+    decided_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The node that comes closest, what keeps the pod off it, and how much it lacks."""
+
+    node: str
+    missing: tuple[CountedCause, ...]
+    lacks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +114,51 @@ class Judgement:
     message: str
     nodes: int
     causes: tuple[CountedCause, ...] = field(compare=False)
+    permanent: bool = False
+    # With each change of a load another node may come closest: no news by itself.
+    nearest: Nearest | None = field(default=None, compare=False)
 
     def to_proto(self) -> Verdict:
         """Give the message, without its time."""
-        return Verdict(
+        verdict = Verdict(
+            permanent=self.permanent,
+            help=self.help(),
             reason=self.reason,
             message=self.message,
             nodes=self.nodes,
-            causes=[
-                VerdictCause(
-                    reason=counted.cause.reason,
-                    message=counted.cause.message,
-                    nodes=counted.nodes,
-                    example_node=counted.example,
-                )
-                for counted in self.causes
-            ],
+            causes=map(_cause, self.causes),
         )
+        if self.nearest is not None:
+            verdict.nearest.node = self.nearest.node
+            verdict.nearest.missing.extend(map(_cause, self.nearest.missing))
+        return verdict
+
+    def help(self) -> str:
+        """Say in a sentence what would help."""
+        if self.nearest is None:
+            return "a node that registers, and is called ready"
+        missing = self.nearest.missing
+        if self.permanent:
+            wishes = dict.fromkeys(_WISHES[counted.cause.reason] for counted in missing)
+            return (
+                "no node could take it even empty and ready:"
+                f" {self.nearest.node} comes closest, and needs {', '.join(wishes)}"
+            )
+        steps = [_STEPS[c.cause.reason] for c in missing if c.cause.reason in _STEPS]
+        steps += self.nearest.lacks
+        if not steps:
+            return f"{self.nearest.node} will be asked again"
+        return f"{self.nearest.node} could take it as soon as {', and '.join(steps)}"
+
+
+def _cause(counted: CountedCause) -> VerdictCause:
+    return VerdictCause(
+        reason=counted.cause.reason,
+        message=counted.cause.message,
+        nodes=counted.nodes,
+        example_node=counted.example,
+        decided_by=counted.decided_by,
+    )
 
 
 def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
@@ -95,6 +168,9 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
     if model.fits(shape).any():
         return None
     there = np.flatnonzero(model.there[: model.size])
+    closest = _Closest(len(there))
+    able = model.static(shape).codes[there] == 0
+    larger: set[Cause] = set()
     nodes: Counter[Cause] = Counter()
     examples: dict[Cause, int] = {}
     most_free: dict[Cause, int] = {}
@@ -102,16 +178,23 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
     for table in (model.readiness, model.static(shape)):
         codes = table.codes[there]
         refused = refused & (codes == 0)
+        closest.count(table, codes)
         _count(table, codes, nodes, examples)
     for resource, amount in shape.asks:
         column = model.column(resource)
-        free = model.free[column][there] if column is not None else np.zeros(len(there), np.int64)
+        nothing = np.zeros(len(there), np.int64)
+        free = model.free[column][there] if column is not None else nothing
+        whole = model.allocatable[column][there] if column is not None else nothing
+        able &= whole >= amount
         lacking = free < amount
         refused = refused & ~lacking
         number = int(np.count_nonzero(lacking))
         if number:
             cause = fit.resource_cause(resource, amount)
             nodes[cause] = number
+            closest.lack(cause, lacking, resource, amount, free)
+            if not (whole[lacking] >= amount).any():
+                larger.add(cause)
             examples[cause] = int(np.argmax(lacking))
             most_free[cause] = max(0, int(free[lacking].max()))
     ordered = sorted(nodes, key=lambda cause: (-nodes[cause], _ORDER[cause.reason], cause.message))
@@ -122,16 +205,63 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
     if held:
         told.append(_HELD[held > 1].format(number=held))
     total = len(model)
+
+    def counted(cause: Cause) -> CountedCause:
+        decided_by = _DECIDED_BY.get(cause.reason, NODES if cause in larger else PODS)
+        example = model.name(int(there[examples[cause]]))
+        return CountedCause(cause, nodes[cause], example, decided_by)
+
+    place, missing, lacks = closest.found(able)
     plural = "node" if total == 1 else "nodes"
     return Judgement(
         NO_NODE_FITS,
         f"0 of {total} {plural} can take it: {', '.join(told)}",
         total,
-        tuple(
-            CountedCause(cause, nodes[cause], model.name(int(there[examples[cause]])))
-            for cause in ordered[:_MAX_CAUSES]
-        ),
+        tuple(map(counted, ordered[:_MAX_CAUSES])),
+        permanent=not able.any(),
+        nearest=Nearest(model.name(int(there[place])), tuple(map(counted, missing)), lacks),
     )
+
+
+class _Closest:
+    """Which node comes closest: fewest causes, then the least share of what is asked for."""
+
+    def __init__(self, nodes: int) -> None:
+        self._causes = np.zeros(nodes, np.int64)
+        self._share = np.zeros(nodes)
+        self._tables: list[tuple[CauseTable, np.ndarray]] = []
+        self._lacks: list[tuple[Cause, np.ndarray, str, int, np.ndarray]] = []
+
+    def count(self, table: CauseTable, codes: np.ndarray) -> None:
+        """Count what a table says of each node."""
+        self._causes += np.fromiter(map(len, table.known), np.int64)[codes]
+        self._tables.append((table, codes))
+
+    def lack(
+        self, cause: Cause, lacking: np.ndarray, resource: str, amount: int, free: np.ndarray
+    ) -> None:
+        """Count those that have too little of a resource."""
+        self._causes += lacking
+        self._share += np.where(lacking, 1 - np.maximum(free, 0) / amount, 0)
+        self._lacks.append((cause, lacking, resource, amount, free))
+
+    def found(self, able: np.ndarray) -> tuple[int, list[Cause], tuple[str, ...]]:
+        """Give its place, its causes, and what it waits for of what is lacking.
+
+        A node that is `able` to take the pod when it is empty comes before one that is not.
+        """
+        place = int(np.lexsort((self._share, self._causes, ~able))[0])
+        missing = [cause for table, codes in self._tables for cause in table.known[codes[place]]]
+        lacks = []
+        for cause, lacking, resource, amount, free in self._lacks:
+            if lacking[place]:
+                missing.append(cause)
+                if resource == "pods":
+                    lacks.append("one of its pods is gone")
+                else:
+                    short, _ = _amounts(resource, amount - int(free[place]), 0)
+                    lacks.append(f"{short} more {resource} is free")
+        return place, missing, tuple(lacks)
 
 
 def _count(

@@ -11,7 +11,7 @@ from drumline.apiserver.cache.versions import revision_of
 from drumline.apiserver.domain import placement
 from drumline.apiserver.domain.placement import Author
 from drumline.apiserver.domain.pods import not_found, pod_key
-from drumline.apiserver.rpc import common, groups, watches
+from drumline.apiserver.rpc import common, groups, verdicts, watches
 from drumline.apiserver.rpc.components import Components
 from drumline.apiserver.rpc.context import Context
 from drumline.apiserver.rpc.node_service import LOAD_ONLY
@@ -35,9 +35,6 @@ _LOADS = 3
 _MARK = 4
 _SESSION = 5
 
-_MAX_CAUSES = 64
-_MAX_TEXT = 4096
-
 
 class SchedulerService:
     """How any program places pods."""
@@ -57,7 +54,7 @@ class SchedulerService:
         common.check_known_fields(request)
         common.checked(
             validation.name(name, "scheduler_name")
-            + _texts(
+            + verdicts.texts(
                 instance_id=request.instance_id,
                 version=request.version,
                 session_id=request.session_id,
@@ -183,7 +180,7 @@ class SchedulerService:
             common.checked(
                 _reference(proposal.pod, f"{path}.pod")
                 + validation.name(proposal.node, f"{path}.node")
-                + _texts(**{f"{path}.group": proposal.group})
+                + verdicts.texts(**{f"{path}.group": proposal.group})
             )
             seen_at = None
             if proposal.resource_version:
@@ -224,7 +221,7 @@ class SchedulerService:
 
     def _judge(self, said: pb.PodVerdict, scheduler_name: str, path: str) -> None:
         common.checked(
-            _reference(said.pod, f"{path}.pod") + _verdict(said.verdict, f"{path}.verdict")
+            _reference(said.pod, f"{path}.pod") + verdicts.check(said.verdict, f"{path}.verdict")
         )
         key = pod_key(said.pod.namespace or DEFAULT_NAMESPACE, said.pod.name)
         pod = self._cache.pods.entries.get(key)
@@ -243,29 +240,3 @@ def _reference(reference: metadata_pb2.PodReference, path: str) -> list[Violatio
     if not reference.uid:
         found.append(Violation(f"{path}.uid", "is required"))
     return found
-
-
-def _verdict(verdict: pod_pb2.Verdict, path: str) -> list[Violation]:
-    found = _texts(**{f"{path}.reason": verdict.reason, f"{path}.message": verdict.message})
-    if not verdict.reason:
-        found.append(Violation(f"{path}.reason", "is required"))
-    if len(verdict.causes) > _MAX_CAUSES:
-        found.append(Violation(f"{path}.causes", f"at most {_MAX_CAUSES}"))
-    for index, cause in enumerate(verdict.causes):
-        at = f"{path}.causes[{index}]"
-        found += _texts(
-            **{
-                f"{at}.reason": cause.reason,
-                f"{at}.message": cause.message,
-                f"{at}.example_node": cause.example_node,
-            }
-        )
-    return found
-
-
-def _texts(**texts: str) -> list[Violation]:
-    return [
-        Violation(path, f"at most {_MAX_TEXT} characters")
-        for path, text in texts.items()
-        if len(text) > _MAX_TEXT
-    ]
