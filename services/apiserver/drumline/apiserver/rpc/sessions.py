@@ -18,12 +18,15 @@ from drumline.apiserver.domain.placement import session_ended
 from drumline.apiserver.store.etcd import Etcd
 from drumline.apiserver.store.kinds import LEADERS
 from drumline.model.errors import DrumlineError
-from drumline.process import logs
+from drumline.process import clock, logs
 from drumline.process.backoff import Backoff
 from drumline.scheduling.v1 import scheduler_service_pb2 as pb
 from drumline.storage.v1 import records_pb2
 
 _log = logs.get(__name__)
+
+# A scheduler whose session has ended is given another only after this long, in seconds.
+_REST_SECONDS = 0.5
 
 
 @dataclass(eq=False, slots=True)
@@ -35,6 +38,8 @@ class Candidate:
     session_id: str
     # Whether it has been told that it has the session.
     told: bool = False
+    # Until when, monotonic, it lets others go first, who may be connected elsewhere.
+    rests_until: float | None = None
 
 
 class Sessions:
@@ -119,11 +124,18 @@ class Sessions:
     def _next(self) -> list[Candidate]:
         """Give for each scheduler name without a session who is to have it.
 
-        Who has let one run out, and is connected all the same, comes last.
+        Who had one that ended, and is connected all the same, comes last, and a little later.
         """
         chosen: dict[str, Candidate] = {}
+        now = clock.monotonic()
         for candidate in sorted(self._candidates, key=lambda c: bool(c.session_id)):
-            if self._leader(candidate.scheduler_name) is None:
+            if self._leader(candidate.scheduler_name) is not None:
+                continue
+            if candidate.session_id and candidate.rests_until is None:
+                candidate.rests_until = now + _REST_SECONDS
+                # A little more, so that the rest is over when it is looked at.
+                asyncio.get_running_loop().call_later(1.1 * _REST_SECONDS, self._wake.set)
+            if candidate.rests_until is None or candidate.rests_until <= now:
                 chosen.setdefault(candidate.scheduler_name, candidate)
         return list(chosen.values())
 
@@ -140,6 +152,7 @@ class Sessions:
             return
         # Set first: the subscriber is woken by the record.
         candidate.session_id = f"{lease:016x}"
+        candidate.rests_until = None
         record = records_pb2.LeaderRecord(
             session_id=candidate.session_id, instance_id=candidate.instance_id
         )
