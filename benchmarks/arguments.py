@@ -11,6 +11,7 @@ from benchmarks import (
     latency,
     placement,
     restart,
+    rounds,
     scale,
     startup,
     store,
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _restart(kinds)
     _store(kinds)
     _bulk(kinds)
+    _rounds(kinds)
     what = "`drumline up` to a first answer"
     _kind(kinds, "startup", what, lambda _: startup.measure(), flame=False)
     return made
@@ -150,6 +152,16 @@ def _bulk(kinds: Any) -> None:
     _number(kind, "batch", 100, 5000, "pods in a bulk")
     _number(kind, "callers", 32, 1000, "callers with single calls; not with --rate")
     _number(kind, "rate", 0, 10_000, "pods a second, whatever is answered; 0: all there is", 0)
+
+
+def _rounds(kinds: Any) -> None:
+    async def measure(given: argparse.Namespace) -> dict[str, Any]:
+        return await rounds.measure(given.nodes, given.pods, given.parked)
+
+    kind = _kind(kinds, "rounds", "the standard scheduler's deciding alone", measure, flame=False)
+    _number(kind, "nodes", 5000, 50_000, "nodes")
+    _number(kind, "pods", 1000, 100_000, "pods of a round")
+    _number(kind, "parked", 10_000, 500_000, "pods that wait and fit nowhere")
 
 
 def _kind(

@@ -98,6 +98,13 @@ def test_restart_kills_the_apiserver_and_finds_all_pods_again(tmp_path: Path) ->
     assert 0 < found["ready_s"] <= found["away_s"] <= found["new_pod_runs_s"]
 
 
+def test_rounds_place_what_fits_and_count_what_does_not(tmp_path: Path) -> None:
+    found = figures(tmp_path, "rounds", "--nodes=50", "--pods=40", "--parked=100")
+    assert 0 < found["mixed_placed"] < 40
+    assert found["identical_placed"] == 40
+    assert 0 < found["newcomer_p50_ms"] <= found["newcomer_max_ms"]
+
+
 def test_store_measures_etcd_alone(tmp_path: Path) -> None:
     found = figures(tmp_path, "store", "--pods=20", "--batch=10")
     for in_flight in ("in_flight_1", "in_flight_4"):
