@@ -1,19 +1,17 @@
-"""Talks to the apiserver: one subscription after another, and what is posted during each."""
+"""One subscription: what the apiserver tells, and what is posted meanwhile."""
 
 import asyncio
 import random
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 from drumline.api.v1.metadata_pb2 import PodReference
-from drumline.model.errors import DrumlineError, InternalError, UnavailableError, from_rpc_error
+from drumline.model.errors import InternalError, UnavailableError, from_rpc_error
 from drumline.process import clock, logs
 from drumline.process.backoff import Backoff
-from drumline.process.channels import Endpoints
-from drumline.process.version import VERSION
 from drumline.scheduler.core import Core, Proposal
 from drumline.scheduler.placement import Scoring
 from drumline.schedulers.session import SESSION_ENDED, Session
@@ -23,7 +21,6 @@ from drumline.scheduling.v1.scheduler_service_pb2 import (
     PostVerdictsRequest,
     ProposedAssignment,
 )
-from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceStub
 
 if TYPE_CHECKING:
     from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceAsyncStub
@@ -50,62 +47,17 @@ class Plan:
     """Parked pods are tried again after at most this long, whatever happens."""
 
 
-class Scheduler:
-    """Subscribes, again and again, and serves each subscription to its end."""
-
-    def __init__(
-        self,
-        endpoints: Endpoints,
-        plan: Plan,
-        set_serving: Callable[[bool], Awaitable[None]],
-    ) -> None:
-        self._endpoints = endpoints
-        self._plan = plan
-        self._set_serving = set_serving
-        self._session = Session(plan.scheduler_name, plan.instance_id, VERSION)
-
-    async def run(self) -> None:
-        """Schedule until cancelled, and then give the session up."""
-        try:
-            await self._subscribe_again_and_again()
-        finally:
-            await self._session.end(SchedulerServiceStub(self._endpoints.channel()))
-
-    async def _subscribe_again_and_again(self) -> None:
-        backoff = Backoff(initial=0.1, maximum=5.0)
-
-        async def synced() -> None:
-            backoff.reset()
-            await self._set_serving(True)
-
-        while True:
-            subscription = Subscription(self._endpoints, self._plan, self._session, synced)
-            try:
-                await _to_its_end(subscription.run())
-            except* DrumlineError as group:
-                error = _first(group)
-                _log.warning(
-                    "subscription_lost",
-                    apiserver=self._endpoints.address,
-                    reason=error.reason,
-                    error=error.message,
-                )
-            await self._set_serving(False)
-            await self._endpoints.rotate()
-            await asyncio.sleep(backoff.next_delay())
-
-
 class Subscription:
     """One subscription: what it told, and what is posted on it. It ends with an error."""
 
     def __init__(
         self,
-        endpoints: Endpoints,
+        stub: "SchedulerServiceAsyncStub",
         plan: Plan,
         session: Session,
         synced: Callable[[], Awaitable[None]],
     ) -> None:
-        self._stub: SchedulerServiceAsyncStub = SchedulerServiceStub(endpoints.channel())
+        self._stub = stub
         self._plan = plan
         self._session = session
         self._synced = synced
@@ -269,23 +221,3 @@ class Subscription:
             if self._core.synced:
                 self._core.sweep()
                 self._wake()
-
-
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work in a task of its own.
-
-    A task group that fails while its task is cancelled forgets the cancellation;
-    so the task that is cancelled must not be the one that holds the group.
-    """
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.wait({task})
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    task.result()
-
-
-def _first(group: BaseExceptionGroup[DrumlineError]) -> DrumlineError:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
