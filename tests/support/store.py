@@ -36,6 +36,7 @@ def make_certificates(folder: Path, nodes: Sequence[str] = ("node-1", "node-2"))
         "apiserver": IDENTITY_APISERVER,
         "scheduler": "system:scheduler:default",
         "scheduler-other": "system:scheduler:other",
+        "best-fit": "system:scheduler:best-fit",
         "nodecontroller": IDENTITY_NODECONTROLLER,
         "simulator": IDENTITY_SIMULATOR,
         "admin": "admin",

@@ -53,10 +53,11 @@ def main(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    return asyncio.run(_supervise(process, run(settings)))
+    return asyncio.run(supervise(process, run(settings)))
 
 
-async def _supervise(process: str, work: Awaitable[None]) -> int:
+async def supervise(process: str, work: Awaitable[None]) -> int:
+    """Await `work` until it ends, or SIGTERM or SIGINT cancels it; give the exit status."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

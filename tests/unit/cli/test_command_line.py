@@ -51,6 +51,7 @@ def drumline(
         (["delete", "pod", "x", "-l", "a=b"], "in several ways"),
         (["delete", "node", "--all"], "for pods only"),
         (["certs", "create", "--dir", "/tmp", "--node", "No_"], "--node is 'No_'"),
+        (["certs", "create", "--dir", "/tmp", "--scheduler", ""], "--scheduler is ''"),
         (["frobnicate"], "No such command"),
     ],
 )
@@ -103,9 +104,11 @@ def test_delete_of_a_state_leaves_what_is_not_its_own(tmp_path: Path) -> None:
 
 def test_certificates_are_made_once(tmp_path: Path) -> None:
     words = ["certs", "create", "--dir", str(tmp_path), "--node", "a", "--address", "h:1"]
+    words += ["--scheduler", "mine"]
     code, said, _ = drumline(*words)
     assert code == 0
     names = {"ca", "etcd", "apiserver", "scheduler", "nodecontroller", "simulator", "a", "admin"}
+    names.add("scheduler-mine")
     made = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert {path.name for path in made} == {
         "context.toml", *(f"{n}.crt" for n in names), *(f"{n}.key" for n in names)

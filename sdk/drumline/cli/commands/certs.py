@@ -30,6 +30,12 @@ def create(
     node: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Node, for its kubelet; repeatable.")
     ] = None,
+    scheduler: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Scheduler beside the standard one: scheduler-NAME; repeatable."
+        ),
+    ] = None,
     address: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", help="Apiserver: write a context file too; repeatable."),
@@ -46,10 +52,13 @@ def create(
     from drumline.process import clock
 
     nodes = list(dict.fromkeys(node or _NODES))
-    for name in nodes:
-        if not NAME.fullmatch(name):
-            raise CommandError(f"--node is {name!r}, and must be a node's name", code=USAGE)
-    made = certificates.ensure(folder, nodes, clock.wall(), hosts=host or [])
+    for option, names in (("node", nodes), ("scheduler", scheduler or [])):
+        for name in names:
+            if not NAME.fullmatch(name):
+                raise CommandError(f"--{option} is {name!r}, and must be a name", code=USAGE)
+    made = certificates.ensure(
+        folder, nodes, clock.wall(), hosts=host or [], schedulers=scheduler or []
+    )
     for name in made:
         output.out(f"{folder / name}.crt\n")
     if address:

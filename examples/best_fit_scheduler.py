@@ -1,0 +1,35 @@
+"""A whole scheduler: each pod goes where the least cpu is left over.
+
+    python examples/best_fit_scheduler.py HOST:PORT FOLDER NAME
+
+FOLDER holds ca.crt, and NAME.crt and NAME.key with the identity system:scheduler:best-fit.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from drumline.process.tls import TlsFiles
+from drumline.schedulers import Assign, ClusterView, Decision, PendingPod, Scheduler, Wait
+
+
+class BestFit(Scheduler):
+    """Fills nodes one after the other."""
+
+    def decide(self, pending: Sequence[PendingPod], cluster: ClusterView) -> Iterator[Decision]:
+        """Take for each pod the fullest node that has room for it."""
+        for pod in pending:
+            nodes = cluster.that_fit(pod)
+            if nodes:
+                best = min(nodes, key=lambda node: (node.free.cpu_millicores, node.name))
+                cluster = cluster.with_pod(best.name, pod)
+                yield Assign(pod, best.name)
+            else:
+                message = f"none of {len(cluster.nodes)} nodes has room for it"
+                yield Wait(pod, "NO_NODE_FITS", message)
+
+
+if __name__ == "__main__":
+    address, folder, name = sys.argv[1:]
+    tls = TlsFiles.in_folder(Path(folder), name)
+    sys.exit(BestFit("best-fit", instance_id="example").main([address], tls))

@@ -1,0 +1,164 @@
+"""What a subscription has told, and what is decided and not told yet: a state machine.
+
+It has no clock and talks to nobody; `now` is monotonic, in seconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drumline.api.v1.metadata_pb2 import EVENT_TYPE_REMOVED, WATCH_MARK_SYNCED
+from drumline.api.v1.node_pb2 import Node, NodeLoad
+from drumline.api.v1.pod_pb2 import Pod
+from drumline.model import resources
+from drumline.model.errors import from_status
+from drumline.schedulers.session import SESSION_ENDED
+from drumline.schedulers.view import Assign, ClusterView, NodeView, PendingPod, Wait
+from drumline.scheduling.v1.scheduler_service_pb2 import AssignmentResult, SubscribeResponse
+
+# The pod needs no node any more, or none from here.
+_GONE = {"POD_NOT_FOUND", "POD_BEING_DELETED", "POD_ENDED", "ALREADY_ASSIGNED", "WRONG_SCHEDULER"}
+
+_FIRST_REST_SECONDS = 0.1
+_LONGEST_REST_SECONDS = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Decided:
+    """A pod that is taken to be on a node, until a load contains it."""
+
+    node: str
+    pod: PendingPod
+    contained_from: int | None = None
+
+
+class State:
+    """The nodes, the pods that wait, and what has been decided on them."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        """Everything that was there has been told."""
+        self._nodes: dict[str, Node] = {}
+        self._loads: dict[str, NodeLoad] = {}
+        self._pods: dict[str, PendingPod] = {}
+        self._decided: dict[str, _Decided] = {}
+        # Of a pod that was refused: until when it rests, and for how long the last time.
+        self._resting: dict[str, tuple[float, float]] = {}
+        self._told: dict[str, tuple[str, str]] = {}
+
+    def apply(self, message: SubscribeResponse) -> None:
+        """Take in what the apiserver tells."""
+        for node_event in message.nodes:
+            name = node_event.node.metadata.name
+            if node_event.type == EVENT_TYPE_REMOVED:
+                self._nodes.pop(name, None)
+                self._loads.pop(name, None)
+                continue
+            node = Node()
+            node.CopyFrom(node_event.node)
+            before = self._nodes.get(name)
+            if before is not None and before.metadata.uid != node.metadata.uid:
+                self._loads.pop(name, None)
+            self._nodes[name] = node
+            if node.HasField("load"):
+                self._take_load(name, node.load)
+        for change in message.loads:
+            self._take_load(change.node, change.load)
+        for pod_event in message.pods:
+            uid = pod_event.pod.metadata.uid
+            if pod_event.type == EVENT_TYPE_REMOVED:
+                self._pods.pop(uid, None)
+                self._resting.pop(uid, None)
+                self._told.pop(uid, None)
+            else:
+                pod = Pod()
+                pod.CopyFrom(pod_event.pod)
+                self._pods[uid] = PendingPod(pod, resources.pod_request(pod.spec))
+        if message.mark == WATCH_MARK_SYNCED:
+            self.synced = True
+
+    def _take_load(self, name: str, load: NodeLoad) -> None:
+        known = self._loads.get(name)
+        if name in self._nodes and (known is None or load.generation > known.generation):
+            self._loads[name] = load
+            for uid, decided in list(self._decided.items()):
+                if decided.node == name and self._is_contained(decided):
+                    del self._decided[uid]
+
+    def _is_contained(self, decided: _Decided) -> bool:
+        load = self._loads.get(decided.node)
+        since = decided.contained_from
+        return since is not None and (load is None or load.generation >= since)
+
+    def pending(self, now: float) -> list[PendingPod]:
+        """Give the pods to decide on, those first that were created first."""
+        waiting = [
+            pod
+            for uid, pod in self._pods.items()
+            if uid not in self._decided and self._resting.get(uid, (0.0, 0.0))[0] <= now
+        ]
+        waiting.sort(key=lambda waits: waits.pod.metadata.create_time.ToNanoseconds())
+        return waiting
+
+    def next_end_of_rest(self, now: float) -> float | None:
+        """Give in how many seconds a pod that was refused has rested; None when none rests."""
+        ends = [until for until, _ in self._resting.values() if until > now]
+        return min(ends) - now if ends else None
+
+    def cluster(self) -> ClusterView:
+        """Give the nodes as they are with all that has been decided."""
+        taken = dict.fromkeys(self._nodes, resources.ZERO)
+        for decided in self._decided.values():
+            if decided.node in taken:
+                taken[decided.node] = resources.add(taken[decided.node], decided.pod.request)
+        views = []
+        for name, node in self._nodes.items():
+            load = self._loads.get(name, NodeLoad())
+            allocatable = resources.from_proto(load.allocatable)
+            promised = resources.add(resources.from_proto(load.promised), taken[name])
+            free = resources.subtract(allocatable, promised)
+            views.append(NodeView(node, allocatable, free, load.schedulable))
+        return ClusterView.of(views)
+
+    def decide(self, decision: Assign) -> None:
+        """Count on an assignment that is about to be posted."""
+        self._decided[decision.pod.uid] = _Decided(decision.node, decision.pod)
+
+    def withdraw(self, decisions: Sequence[Assign]) -> None:
+        """Take back what was not carried out."""
+        for decision in decisions:
+            self._decided.pop(decision.pod.uid, None)
+
+    def answer(self, decision: Assign, result: AssignmentResult, now: float) -> str:
+        """Take in what became of an assignment; give the reason of its refusal, or ""."""
+        uid = decision.pod.uid
+        decided = self._decided[uid]
+        if not result.status.code:
+            decided.contained_from = result.load_generation
+            if self._is_contained(decided):
+                del self._decided[uid]
+            self._pods.pop(uid, None)
+            self._resting.pop(uid, None)
+            return ""
+        del self._decided[uid]
+        reason = from_status(result.status).reason
+        if reason in _GONE:
+            self._pods.pop(uid, None)
+        elif reason != SESSION_ENDED:
+            _, last = self._resting.get(uid, (0.0, 0.0))
+            rest = min(max(2 * last, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
+            self._resting[uid] = (now + rest, rest)
+        return reason
+
+    def news(self, waits: Sequence[Wait]) -> list[Wait]:
+        """Give those that say of a pod what has not been said of it."""
+        found = []
+        for wait in waits:
+            said = (wait.reason, wait.message)
+            if wait.pod.uid in self._pods and self._told.get(wait.pod.uid) != said:
+                self._told[wait.pod.uid] = said
+                found.append(wait)
+        return found
+
+    def tell_all_again(self) -> None:
+        """Forget what has been said of pods: it did not arrive, or was said in another session."""
+        self._told.clear()
