@@ -91,7 +91,7 @@ def _core(nodes: int, dice: random.Random) -> Core:
         made.append(node)
     core.apply(_told(nodes=made))
     core.apply(SubscribeResponse(mark=WATCH_MARK_SYNCED))
-    core.decide(True)
+    core.decide_in("session")
     return core
 
 

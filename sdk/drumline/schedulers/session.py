@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 from drumline.model.errors import DrumlineError, from_rpc_error
-from drumline.process import logs
+from drumline.process import clock, logs
 from drumline.scheduling.v1.scheduler_service_pb2 import (
     EndSessionRequest,
     RenewSessionRequest,
@@ -27,6 +27,7 @@ _log = logs.get(__name__)
 SESSION_ENDED = "SESSION_ENDED"
 
 _RENEWALS = 3
+_LEAST_PAUSE_SECONDS = 0.05
 _END_SECONDS = 1.0
 
 
@@ -65,7 +66,7 @@ class Session:
 
     def lose(self, session_id: str) -> None:
         """Forget a session that has ended, if it is still this one."""
-        if self.id == session_id:
+        if session_id and self.id == session_id:
             _log.warning("session_lost", scheduler=self._scheduler_name)
             self.id = ""
             self._held.clear()
@@ -74,7 +75,8 @@ class Session:
         """Renew the session while there is one, until cancelled."""
         while True:
             await self._held.wait()
-            session_id, pause = self.id, self._time_to_live / _RENEWALS
+            started = clock.monotonic()
+            session_id, pause = self.id, max(self._time_to_live / _RENEWALS, _LEAST_PAUSE_SECONDS)
             try:
                 await stub.RenewSession(
                     RenewSessionRequest(scheduler_name=self._scheduler_name, session_id=session_id),
@@ -86,7 +88,8 @@ class Session:
                     self.lose(session_id)
                 else:
                     _log.warning("session_not_renewed", reason=error.reason, error=error.message)
-            await asyncio.sleep(pause)
+            # A renewal that takes long, or has no answer, does not put the next one off.
+            await asyncio.sleep(started + pause - clock.monotonic())
 
     async def end(self, stub: "SchedulerServiceAsyncStub") -> None:
         """End the session, so that another can decide at once; close the subscription first."""

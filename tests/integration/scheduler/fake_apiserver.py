@@ -38,6 +38,9 @@ from drumline.scheduling.v1.scheduler_service_pb2 import (
 
 from tests.unit.scheduler.builders import told
 
+# How long a session is said to live; it ends only when a test ends it.
+_SESSION_MILLISECONDS = 300
+
 _SERVICE = scheduler_service_pb2.DESCRIPTOR.services_by_name["SchedulerService"]
 
 
@@ -69,6 +72,9 @@ class FakeApiserver:
     sessions: int = 0
     """How many there have been."""
     renewals: int = 0
+    refused_renewals: int = 0
+    posted_in: list[str] = field(default_factory=list)
+    """The session that each post carried, of assignments and of verdicts."""
 
     fail_posts: int = 0
     """So many posts fail, and nothing is done."""
@@ -119,7 +125,7 @@ class FakeApiserver:
         for subscriber in self.subscribers:
             told_of = SubscribeResponse()
             told_of.session.active_instance = active
-            told_of.session.time_to_live.FromMilliseconds(300)
+            told_of.session.time_to_live.FromMilliseconds(_SESSION_MILLISECONDS)
             if subscriber.session == self.session:
                 told_of.session.id = self.session
             subscriber.put_nowait(told_of)
@@ -156,6 +162,7 @@ class FakeApiserver:
         self, request: PostAssignmentsRequest, call: Call
     ) -> PostAssignmentsResponse:
         call.peer.require_scheduler(request.scheduler_name)
+        self.posted_in.append(request.session_id)
         self.posts.append([(p.pod.name, p.node) for p in request.assignments])
         await self.gate.wait()
         self._require(request.session_id)
@@ -170,9 +177,13 @@ class FakeApiserver:
 
     async def RenewSession(self, request: RenewSessionRequest, call: Call) -> RenewSessionResponse:
         call.peer.require_scheduler(request.scheduler_name)
+        if request.session_id != self.session:
+            self.refused_renewals += 1
         self._require(request.session_id)
         self.renewals += 1
-        return RenewSessionResponse()
+        response = RenewSessionResponse()
+        response.time_to_live.FromMilliseconds(_SESSION_MILLISECONDS)
+        return response
 
     async def EndSession(self, request: EndSessionRequest, call: Call) -> EndSessionResponse:
         call.peer.require_scheduler(request.scheduler_name)
@@ -182,6 +193,7 @@ class FakeApiserver:
 
     async def PostVerdicts(self, request: PostVerdictsRequest, call: Call) -> PostVerdictsResponse:
         call.peer.require_scheduler(request.scheduler_name)
+        self.posted_in.append(request.session_id)
         self._require(request.session_id)
         if self.fail_verdicts:
             self.fail_verdicts -= 1

@@ -125,7 +125,7 @@ def synced(*messages: SubscribeResponse, scoring: Scoring = "spread") -> Core:
     for message in messages:
         core.apply(message)
     core.apply(SubscribeResponse(mark=WATCH_MARK_SYNCED))
-    core.decide(True)
+    core.decide_in("session")
     return core
 
 

@@ -348,25 +348,52 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_who_stands_by_places_nothing_and_judges_nothing() -> None:
-    core = synced(told(nodes=[node("n1")], pods=[pod("a")]))
-    core.decide(False)
+    core = synced(told(nodes=[node("n1")], pods=[pod("a"), pod("huge", cpu=9000)]))
+    core.decide_in("")
     assert not core.has_work
     core.apply(told(pods=[pod("b")]))
     assert not core.has_work
-    core.decide(True)
+    assert not core.next_batch(10)
+    core.decide_in("next")
     assert [proposal.entry.name for proposal in core.next_batch(10)] == ["a", "b"]
 
 
 def test_a_new_session_tells_all_verdicts_again() -> None:
     core = synced(told(nodes=[node("n1")], pods=[pod("huge", cpu=9000)]))
+    core.decide_in("first")
     assert not core.next_batch(10)
-    assert len(core.take_verdicts(10)) == 1
-    assert not core.has_untold
-    core.decide(True)
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")]
+    core.decide_in("first")
     assert not core.has_untold, "it has the same session"
-    core.decide(False)
-    core.decide(True)
-    assert [entry.name for entry, _ in core.take_verdicts(10)] == ["huge"]
+    core.decide_in("")
+    core.decide_in("second")
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")]
+    core.decide_in("third")
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")], "also without a pause between"
+
+
+def test_a_new_session_tells_verdicts_of_pods_that_are_tried_again_first() -> None:
+    core = synced(told(nodes=[node("n1")], pods=[pod("huge", cpu=9000)]))
+    assert not core.next_batch(10)
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")]
+    core.decide_in("")
+    core.sweep()
+    core.decide_in("next")
+    assert not core.next_batch(10)
+    core.review()
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")]
+
+
+def test_verdicts_that_are_due_when_the_session_ends_wait_for_the_next() -> None:
+    core = synced(told(nodes=[node("n1")], pods=[pod("huge", cpu=9000)]))
+    assert not core.next_batch(10)
+    taken = core.take_verdicts(10)
+    core.decide_in("")
+    core.verdicts_failed(taken)
+    assert not core.has_untold
+    assert verdicts(core) == []
+    core.decide_in("next")
+    assert verdicts(core) == [("huge", "INSUFFICIENT_CPU")]
 
 
 def test_what_a_deposed_scheduler_proposed_is_taken_back() -> None:
@@ -379,7 +406,7 @@ def test_what_a_deposed_scheduler_proposed_is_taken_back() -> None:
     assert len(batch) == 1
     again, _ = core.answer(batch, [refused("SESSION_ENDED")])
     assert not again
-    core.decide(False)
-    core.decide(True)
+    core.decide_in("")
+    core.decide_in("next")
     # The room is free again, and the pod that came first is first again.
     assert [proposal.entry.name for proposal in core.next_batch(10)] == ["a"]

@@ -70,7 +70,7 @@ class Core:
         self.queue = PodQueue()
         self.synced = False
         """Everything that was there has been told."""
-        self._decides = False
+        self._session = ""
         self._scoring = scoring
         self._start = start
         self._untold: dict[str, Entry] = {}
@@ -95,23 +95,22 @@ class Core:
         if message.mark == WATCH_MARK_SYNCED:
             self.synced = True
 
-    def decide(self, decides: bool) -> None:
-        """Say whether this scheduler has the session; at first it has not.
+    def decide_in(self, session: str) -> None:
+        """Say which session this scheduler has; "" for none, as at first.
 
-        Without it takes everything in and places nothing. With a new one all verdicts
-        are due: the one who had it before may have said others, or none.
+        Without one it takes everything in, and gives nothing to post. With a new one all
+        verdicts are due: who had the one before may have said others, or none.
         """
-        if decides and not self._decides:
-            for line in self.queue.blocked_lines():
-                for entry in line.entries():
-                    entry.told = None
-                    self._tell(entry)
-        self._decides = decides
+        if session and session != self._session:
+            for entry in self.queue.entries():
+                entry.told = None
+                self._tell(entry)
+        self._session = session
 
     @property
     def has_work(self) -> bool:
         """There are pods to try."""
-        if not self.synced or not self._decides:
+        if not self.synced or not self._session:
             return False
         self._wake()
         return self.queue.has_open
@@ -119,7 +118,7 @@ class Core:
     @property
     def has_untold(self) -> bool:
         """There are verdicts to post."""
-        return self._decides and bool(self._untold)
+        return bool(self._session) and bool(self._untold)
 
     def next_batch(self, limit: int) -> list[Proposal]:
         """Place up to `limit` pods, and count on it; pods that fit nowhere are parked.
@@ -128,6 +127,8 @@ class Core:
         pods of one shape are placed together; where they have not, the round is
         taken back and done one by one.
         """
+        if not self._session:
+            return []
         self._wake()
         round_ = self.queue.oldest(limit)
         placed, short = self._place_together(round_)
@@ -221,7 +222,7 @@ class Core:
     def take_verdicts(self, limit: int) -> list[tuple[Entry, Judgement]]:
         """Give up to `limit` verdicts to post, those that were due first."""
         taken: list[tuple[Entry, Judgement]] = []
-        while self._untold and len(taken) < limit:
+        while self.has_untold and len(taken) < limit:
             entry = self._untold.pop(next(iter(self._untold)))
             judgement = entry.line.judgement
             if entry.state is State.WAITING and judgement is not None and entry.told != judgement:

@@ -129,6 +129,10 @@ class PodQueue:
         if self._entries.get(entry.uid) is entry:
             self.remove(entry.uid)
 
+    def entries(self) -> Iterable[Entry]:
+        """Give all pods, wherever they are."""
+        return self._entries.values()
+
     def oldest(self, limit: int) -> dict[Line, int]:
         """Say how many of each open line are among the `limit` that were created first."""
         lines = list(self._open.values())

@@ -90,11 +90,16 @@ class Subscription:
                     await self._synced()
                 if message.HasField("session"):
                     self._session.take(message.session)
-                    self._core.decide(bool(self._session.id))
+                    self._current_session()
                 self._wake()
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
         raise UnavailableError("the apiserver ended the subscription")
+
+    def _current_session(self) -> str:
+        """Give the id for posts, or "", and let the core know: a renewal may have ended it."""
+        self._core.decide_in(self._session.id)
+        return self._session.id
 
     def _wake(self) -> None:
         """Set going what there is to do."""
@@ -106,6 +111,7 @@ class Subscription:
     async def _place(self) -> None:
         while True:
             await self._work.wait()
+            self._current_session()
             started = clock.monotonic()
             batch = self._core.next_batch(BATCH_PODS)
             if not self._core.has_work:
@@ -118,12 +124,16 @@ class Subscription:
         """Post a batch until each proposal has an answer.
 
         A proposal whose fate is not known is posted again as it is, which is safe;
-        another node could make it two.
+        another node could make it two. What the session does not outlive is taken back.
         """
         backoff = Backoff(initial=0.05, maximum=5.0)
+        session_id = self._session.id
         while batch:
+            if not session_id or self._current_session() != session_id:
+                self._core.withdraw(batch)
+                self._wake()
+                return
             started = clock.monotonic()
-            session_id = self._session.id
             request = PostAssignmentsRequest(
                 scheduler_name=self._plan.scheduler_name,
                 session_id=session_id,
@@ -144,9 +154,8 @@ class Subscription:
             except grpc.RpcError as failure:
                 error = from_rpc_error(failure)
                 if error.reason == SESSION_ENDED:
-                    self._deposed(session_id)
-                    self._core.withdraw(batch)
-                    return
+                    self._session.lose(session_id)
+                    continue
                 delay = max(backoff.next_delay(), error.retry_after or 0.0)
                 _log.warning(
                     "post_failed", pods=len(batch), reason=error.reason, error=error.message
@@ -158,7 +167,7 @@ class Subscription:
             proposed = len(batch)
             batch, reasons = self._core.answer(batch, response.results)
             if SESSION_ENDED in reasons:
-                self._deposed(session_id)
+                self._session.lose(session_id)
             _log.info(
                 "assignments_posted",
                 pods=proposed,
@@ -170,20 +179,15 @@ class Subscription:
             if batch:
                 await asyncio.sleep(backoff.next_delay())
 
-    def _deposed(self, session_id: str) -> None:
-        """Stop deciding, unless another session has begun since."""
-        self._session.lose(session_id)
-        self._core.decide(bool(self._session.id))
-
     async def _explain(self) -> None:
         backoff = Backoff(initial=0.1, maximum=5.0)
         while True:
             await self._verdicts.wait()
+            session_id = self._current_session()
             taken = self._core.take_verdicts(BATCH_PODS)
             if not taken:
                 self._verdicts.clear()
                 continue
-            session_id = self._session.id
             request = PostVerdictsRequest(
                 scheduler_name=self._plan.scheduler_name, session_id=session_id
             )
@@ -199,7 +203,8 @@ class Subscription:
                 error = from_rpc_error(failure)
                 self._core.verdicts_failed(taken)
                 if error.reason == SESSION_ENDED:
-                    self._deposed(session_id)
+                    self._session.lose(session_id)
+                    continue
                 _log.warning(
                     "verdicts_failed", pods=len(taken), reason=error.reason, error=error.message
                 )
