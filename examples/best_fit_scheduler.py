@@ -1,15 +1,11 @@
 """A whole scheduler: each pod goes where the least cpu is left over.
 
-    python examples/best_fit_scheduler.py HOST:PORT FOLDER NAME
-
-FOLDER holds ca.crt, and NAME.crt and NAME.key with the identity system:scheduler:best-fit.
+python examples/best_fit_scheduler.py --help
 """
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from drumline.process.tls import TlsFiles
 from drumline.schedulers import Assign, ClusterView, Decision, PendingPod, Scheduler, Wait
 
 
@@ -30,6 +26,4 @@ class BestFit(Scheduler):
 
 
 if __name__ == "__main__":
-    address, folder, name = sys.argv[1:]
-    tls = TlsFiles.in_folder(Path(folder), name)
-    sys.exit(BestFit("best-fit", instance_id="example").main([address], tls))
+    sys.exit(BestFit.main("best-fit"))

@@ -46,7 +46,7 @@ def load(cls: type[S], process: str, argv: Sequence[str], environ: Mapping[str, 
             help=f"{declared.metadata['doc']} (default: {shown})".replace("%", "%%"),
         )
     given = parser.parse_args(argv)
-    prefix = f"DRUMLINE_{process.upper()}_"
+    prefix = f"DRUMLINE_{process.upper().replace('-', '_')}_"
     raw: dict[str, tuple[str, Any]] = {}
     config = given.config or environ.get(prefix + "CONFIG")
     if config:

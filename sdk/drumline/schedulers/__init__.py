@@ -7,6 +7,7 @@
 from drumline.schedulers.base import Scheduler
 from drumline.schedulers.connection import stay_subscribed
 from drumline.schedulers.session import Session
+from drumline.schedulers.settings import SchedulerSettings
 from drumline.schedulers.view import Assign, ClusterView, Decision, NodeView, PendingPod, Wait
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "NodeView",
     "PendingPod",
     "Scheduler",
+    "SchedulerSettings",
     "Session",
     "Wait",
     "stay_subscribed",

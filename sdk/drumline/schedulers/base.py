@@ -21,6 +21,7 @@ from drumline.process.tls import TlsFiles
 from drumline.process.version import VERSION
 from drumline.schedulers.connection import Synced, stay_subscribed
 from drumline.schedulers.session import SESSION_ENDED, Session
+from drumline.schedulers.settings import SchedulerSettings
 from drumline.schedulers.state import State
 from drumline.schedulers.view import Assign, ClusterView, Decision, PendingPod, Wait
 from drumline.scheduling.v1.scheduler_service_pb2 import (
@@ -35,6 +36,9 @@ _log = logs.get(__name__)
 
 _POST_PODS = 1000
 _POST_SECONDS = 10.0
+# For so long it is decided at a stretch; a session lives for some seconds.
+_ASKING_SECONDS = 0.1
+_LONG_SECONDS = 1.0
 # Pods are decided on again after at most this long, whatever happens.
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -53,10 +57,13 @@ class Scheduler(ABC):
 
     @abstractmethod
     def decide(self, pending: Sequence[PendingPod], cluster: ClusterView) -> Iterable[Decision]:
-        """Decide on pods, those first that were created first; on others later.
+        """Decide on pods, those first that were created first.
 
-        A pod may be left out. What is decided here is not in `cluster` until the next
-        call: follow it with `ClusterView.with_pod`.
+        Give one decision after another (yield): when they take longer than a tenth of a
+        second, those that are there are posted, and the other pods come first in the
+        next call. A pod may be left out, and is then asked about again like one that
+        waits. What is decided here is not in `cluster` until the next call: follow it
+        with `ClusterView.with_pod`.
         """
 
     async def run(
@@ -80,10 +87,21 @@ class Scheduler(ABC):
         finally:
             await endpoints.close()
 
-    def main(self, addresses: Sequence[str], tls: TlsFiles) -> int:
-        """Be a whole process: `run` until SIGTERM or SIGINT; give the exit status."""
-        logs.configure(self.name)
-        return asyncio.run(process.supervise(self.name, self.run(addresses, tls)))
+    @classmethod
+    def main(cls, program: str, argv: Sequence[str] | None = None) -> int:
+        """Be a whole process until SIGTERM or SIGINT; give the exit status.
+
+        It is told what `SchedulerSettings` hold, by flags, environment or file
+        (`drumline.process.settings`), and places pods whose scheduler is `program` unless
+        told another name. It answers health checks: it serves when everything is known.
+        """
+
+        async def run(settings: SchedulerSettings) -> None:
+            made = cls(settings.name(program), settings.instance)
+            async with process.serving(settings.listen_address, settings.tls, []) as (health, _):
+                await made.run(settings.apiserver, settings.tls, health.set_serving)
+
+        return process.main(program, SchedulerSettings, run, argv)
 
 
 class _Subscription:
@@ -135,30 +153,52 @@ class _Subscription:
                 pass
             self._changed.clear()
             if self._session.id and self._state.synced:
-                await self._decide()
+                await self._decide(self._session.id)
 
-    async def _decide(self) -> None:
+    async def _decide(self, session_id: str) -> None:
         pending = self._state.pending(clock.monotonic())
         if not pending:
             return
-        # One for each pod that was asked about, the first.
-        asked, decisions = {pod.uid for pod in pending}, []
-        for decision in self._scheduler.decide(pending, self._state.cluster()):
-            if decision.pod.uid in asked:
-                asked.remove(decision.pod.uid)
-                decisions.append(decision)
+        decisions = self._ask(pending)
         assigned = [d for d in decisions if isinstance(d, Assign)]
         for decision in assigned:
             self._state.decide(decision)
         for first in range(0, len(assigned), _POST_PODS):
-            await self._post(assigned[first : first + _POST_PODS])
-        await self._say(self._state.news([d for d in decisions if isinstance(d, Wait)]))
+            await self._post(assigned[first : first + _POST_PODS], session_id)
+        waits = self._state.news([d for d in decisions if isinstance(d, Wait)])
+        for first in range(0, len(waits), _POST_PODS):
+            await self._say(waits[first : first + _POST_PODS], session_id)
 
-    async def _post(self, batch: list[Assign]) -> None:
-        """Post until there is an answer: an assignment may have been made without one."""
+    def _ask(self, pending: Sequence[PendingPod]) -> list[Decision]:
+        """Have it decided, for a bounded time: nothing else is done meanwhile, renewals neither."""
+        started = clock.monotonic()
+        # One decision for each pod that was asked about, the first.
+        asked, decisions = {pod.uid for pod in pending}, list[Decision]()
+        for decision in self._scheduler.decide(pending, self._state.cluster()):
+            if decision.pod.uid in asked:
+                asked.remove(decision.pod.uid)
+                decisions.append(decision)
+            if clock.monotonic() - started > _ASKING_SECONDS:
+                self._state.went_through([decided.pod for decided in decisions])
+                self._changed.set()
+                break
+        else:
+            self._state.went_through(pending)
+        took = clock.monotonic() - started
+        if took > _LONG_SECONDS:
+            _log.warning("deciding_took_long", seconds=round(took, 1), decisions=len(decisions))
+        return decisions
+
+    async def _post(self, batch: list[Assign], session_id: str) -> None:
+        """Post until there is an answer: an assignment may have been made without one.
+
+        What the session does not outlive is taken back.
+        """
         backoff = Backoff(initial=0.05, maximum=5.0)
         while True:
-            session_id = self._session.id
+            if self._session.id != session_id:
+                self._state.withdraw(batch)
+                return
             request = PostAssignmentsRequest(
                 scheduler_name=self._scheduler.name, session_id=session_id
             )
@@ -170,8 +210,7 @@ class _Subscription:
                 error = from_rpc_error(failure)
                 if error.reason == SESSION_ENDED:
                     self._session.lose(session_id)
-                    self._state.withdraw(batch)
-                    return
+                    continue
                 _log.warning("post_failed", pods=len(batch), reason=error.reason)
                 await asyncio.sleep(max(backoff.next_delay(), error.retry_after or 0.0))
                 continue
@@ -187,25 +226,24 @@ class _Subscription:
             _log.info("assignments_posted", pods=len(batch), refused=sum(map(bool, reasons)))
             return
 
-    async def _say(self, waits: Sequence[Wait]) -> None:
-        for first in range(0, len(waits), _POST_PODS):
-            session_id = self._session.id
-            request = PostVerdictsRequest(
-                scheduler_name=self._scheduler.name, session_id=session_id
-            )
-            for wait in waits[first : first + _POST_PODS]:
-                verdict = request.verdicts.add(pod=_reference(wait.pod)).verdict
-                verdict.reason, verdict.message = wait.reason, wait.message
-                verdict.judge_time.CopyFrom(clock.timestamp())
-            try:
-                await self._stub.PostVerdicts(request, timeout=_POST_SECONDS)
-            except grpc.RpcError as failure:
-                error = from_rpc_error(failure)
-                self._state.tell_all_again()
-                if error.reason == SESSION_ENDED:
-                    self._session.lose(session_id)
-                _log.warning("verdicts_failed", reason=error.reason, error=error.message)
-                return
+    async def _say(self, waits: Sequence[Wait], session_id: str) -> None:
+        """Say why pods wait; what does not arrive is due again at the next decisions."""
+        if self._session.id != session_id:
+            self._state.tell_all_again()
+            return
+        request = PostVerdictsRequest(scheduler_name=self._scheduler.name, session_id=session_id)
+        for wait in waits:
+            verdict = request.verdicts.add(pod=_reference(wait.pod)).verdict
+            verdict.reason, verdict.message = wait.reason, wait.message
+            verdict.judge_time.CopyFrom(clock.timestamp())
+        try:
+            await self._stub.PostVerdicts(request, timeout=_POST_SECONDS)
+        except grpc.RpcError as failure:
+            error = from_rpc_error(failure)
+            self._state.tell_all_again()
+            if error.reason == SESSION_ENDED:
+                self._session.lose(session_id)
+            _log.warning("verdicts_failed", reason=error.reason, error=error.message)
 
 
 def _reference(pod: PendingPod) -> PodReference:

@@ -3,7 +3,7 @@
 It has no clock and talks to nobody; `now` is monotonic, in seconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from drumline.api.v1.metadata_pb2 import EVENT_TYPE_REMOVED, WATCH_MARK_SYNCED
@@ -23,10 +23,23 @@ _LONGEST_REST_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
+class _Waiting:
+    """A pod that waits."""
+
+    pod: PendingPod
+    # The round in which it was last gone through, or which was the last when it came.
+    round: int
+    rests_until: float = 0.0
+    rest: float = 0.0
+    told: tuple[str, str] | None = None
+
+
+@dataclass(slots=True, eq=False)
 class _Decided:
     """A pod that is taken to be on a node, until a load contains it."""
 
     node: str
+    node_uid: str
     pod: PendingPod
     contained_from: int | None = None
 
@@ -39,69 +52,95 @@ class State:
         """Everything that was there has been told."""
         self._nodes: dict[str, Node] = {}
         self._loads: dict[str, NodeLoad] = {}
-        self._pods: dict[str, PendingPod] = {}
+        self._pods: dict[str, _Waiting] = {}
         self._decided: dict[str, _Decided] = {}
-        # Of a pod that was refused: until when it rests, and for how long the last time.
-        self._resting: dict[str, tuple[float, float]] = {}
-        self._told: dict[str, tuple[str, str]] = {}
+        self._round = 0
 
     def apply(self, message: SubscribeResponse) -> None:
         """Take in what the apiserver tells."""
         for node_event in message.nodes:
-            name = node_event.node.metadata.name
             if node_event.type == EVENT_TYPE_REMOVED:
+                name = node_event.node.metadata.name
                 self._nodes.pop(name, None)
                 self._loads.pop(name, None)
-                continue
-            node = Node()
-            node.CopyFrom(node_event.node)
-            before = self._nodes.get(name)
-            if before is not None and before.metadata.uid != node.metadata.uid:
-                self._loads.pop(name, None)
-            self._nodes[name] = node
-            if node.HasField("load"):
-                self._take_load(name, node.load)
+                self._drop_contained(name)
+            else:
+                self._take_node(node_event.node)
         for change in message.loads:
             self._take_load(change.node, change.load)
         for pod_event in message.pods:
             uid = pod_event.pod.metadata.uid
             if pod_event.type == EVENT_TYPE_REMOVED:
                 self._pods.pop(uid, None)
-                self._resting.pop(uid, None)
-                self._told.pop(uid, None)
+                continue
+            # A part of a message would keep the whole message in memory.
+            pod = Pod()
+            pod.CopyFrom(pod_event.pod)
+            pending = PendingPod(pod, resources.pod_request(pod.spec))
+            if uid in self._pods:
+                self._pods[uid].pod = pending
             else:
-                pod = Pod()
-                pod.CopyFrom(pod_event.pod)
-                self._pods[uid] = PendingPod(pod, resources.pod_request(pod.spec))
+                self._pods[uid] = _Waiting(pending, self._round)
         if message.mark == WATCH_MARK_SYNCED:
             self.synced = True
+
+    def _take_node(self, told: Node) -> None:
+        node = Node()
+        node.CopyFrom(told)
+        name = node.metadata.name
+        before = self._nodes.get(name)
+        self._nodes[name] = node
+        if before is not None and before.metadata.uid != node.metadata.uid:
+            self._loads.pop(name, None)
+            self._drop_contained(name)
+        if node.HasField("load"):
+            self._take_load(name, node.load)
 
     def _take_load(self, name: str, load: NodeLoad) -> None:
         known = self._loads.get(name)
         if name in self._nodes and (known is None or load.generation > known.generation):
             self._loads[name] = load
-            for uid, decided in list(self._decided.items()):
-                if decided.node == name and self._is_contained(decided):
-                    del self._decided[uid]
+            self._drop_contained(name)
+
+    def _drop_contained(self, name: str) -> None:
+        for uid, decided in list(self._decided.items()):
+            if decided.node == name and self._is_contained(decided):
+                del self._decided[uid]
 
     def _is_contained(self, decided: _Decided) -> bool:
-        load = self._loads.get(decided.node)
+        """Whether the load contains it, or will never: the node is another of the same name."""
         since = decided.contained_from
-        return since is not None and (load is None or load.generation >= since)
+        node, load = self._nodes.get(decided.node), self._loads.get(decided.node)
+        if since is None:
+            return False
+        if node is None or node.metadata.uid != decided.node_uid:
+            return True
+        return load is not None and load.generation >= since
 
     def pending(self, now: float) -> list[PendingPod]:
-        """Give the pods to decide on, those first that were created first."""
+        """Give the pods to decide on.
+
+        First come those that the rounds before have left out, then those that were
+        created first.
+        """
         waiting = [
-            pod
-            for uid, pod in self._pods.items()
-            if uid not in self._decided and self._resting.get(uid, (0.0, 0.0))[0] <= now
+            waits
+            for uid, waits in self._pods.items()
+            if uid not in self._decided and waits.rests_until <= now
         ]
-        waiting.sort(key=lambda waits: waits.pod.metadata.create_time.ToNanoseconds())
-        return waiting
+        waiting.sort(key=lambda w: (w.round, w.pod.pod.metadata.create_time.ToNanoseconds()))
+        return [waits.pod for waits in waiting]
+
+    def went_through(self, pods: Iterable[PendingPod]) -> None:
+        """Say which pods a round came to; the others come first in the next."""
+        self._round += 1
+        for pod in pods:
+            if pod.uid in self._pods:
+                self._pods[pod.uid].round = self._round
 
     def next_end_of_rest(self, now: float) -> float | None:
         """Give in how many seconds a pod that was refused has rested; None when none rests."""
-        ends = [until for until, _ in self._resting.values() if until > now]
+        ends = [waits.rests_until for waits in self._pods.values() if waits.rests_until > now]
         return min(ends) - now if ends else None
 
     def cluster(self) -> ClusterView:
@@ -121,7 +160,9 @@ class State:
 
     def decide(self, decision: Assign) -> None:
         """Count on an assignment that is about to be posted."""
-        self._decided[decision.pod.uid] = _Decided(decision.node, decision.pod)
+        node = self._nodes.get(decision.node)
+        uid = "" if node is None else node.metadata.uid
+        self._decided[decision.pod.uid] = _Decided(decision.node, uid, decision.pod)
 
     def withdraw(self, decisions: Sequence[Assign]) -> None:
         """Take back what was not carried out."""
@@ -137,28 +178,29 @@ class State:
             if self._is_contained(decided):
                 del self._decided[uid]
             self._pods.pop(uid, None)
-            self._resting.pop(uid, None)
             return ""
         del self._decided[uid]
         reason = from_status(result.status).reason
+        waits = self._pods.get(uid)
         if reason in _GONE:
             self._pods.pop(uid, None)
-        elif reason != SESSION_ENDED:
-            _, last = self._resting.get(uid, (0.0, 0.0))
-            rest = min(max(2 * last, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
-            self._resting[uid] = (now + rest, rest)
+        elif reason != SESSION_ENDED and waits is not None:
+            waits.rest = min(max(2 * waits.rest, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
+            waits.rests_until = now + waits.rest
         return reason
 
-    def news(self, waits: Sequence[Wait]) -> list[Wait]:
+    def news(self, decisions: Sequence[Wait]) -> list[Wait]:
         """Give those that say of a pod what has not been said of it."""
         found = []
-        for wait in waits:
+        for wait in decisions:
+            waits = self._pods.get(wait.pod.uid)
             said = (wait.reason, wait.message)
-            if wait.pod.uid in self._pods and self._told.get(wait.pod.uid) != said:
-                self._told[wait.pod.uid] = said
+            if waits is not None and waits.told != said:
+                waits.told = said
                 found.append(wait)
         return found
 
     def tell_all_again(self) -> None:
         """Forget what has been said of pods: it did not arrive, or was said in another session."""
-        self._told.clear()
+        for waits in self._pods.values():
+            waits.told = None

@@ -107,6 +107,53 @@ def test_the_same_is_said_of_a_pod_once() -> None:
     assert state.news([other]) == [other]
 
 
+def test_pods_that_a_round_left_out_come_first_in_the_next() -> None:
+    state = synced(told(pods=[pod(name, created=n) for n, name in enumerate("abcd")]))
+    state.went_through(state.pending(0.0)[:2])
+    state.apply(told(pods=[pod("early", created=-1)]))
+    assert names(state.pending(0.0)) == ["c", "d", "early", "a", "b"]
+    state.went_through(state.pending(0.0)[:3])
+    assert names(state.pending(0.0)) == ["a", "b", "early", "c", "d"]
+    state.went_through(state.pending(0.0))
+    assert names(state.pending(0.0)) == ["early", "a", "b", "c", "d"]
+
+
+def test_no_pod_is_left_out_for_ever_beside_a_stream_of_others() -> None:
+    state = synced(told(pods=[pod("old", created=1), pod("older", created=0)]))
+    state.went_through(state.pending(0.0)[:1])
+    for number in range(10):
+        state.apply(told(pods=[pod(f"p{number}", created=number - 20)]))
+        first = state.pending(0.0)[:1]
+        state.went_through(first)
+        if names(first) == ["older"]:
+            return
+    raise AssertionError("the pods that came later were always first")
+
+
+def test_a_pod_that_goes_while_its_refusal_is_under_way_leaves_nothing() -> None:
+    state = synced(told(nodes=[node("n1")], pods=[pod("a", cpu=1000)]))
+    decision = decided(state)
+    state.apply(told(gone_pods=[pod("a")]))
+    assert state.answer(decision, refused("DOES_NOT_FIT"), 0.0) == "DOES_NOT_FIT"
+    assert state.next_end_of_rest(0.0) is None
+    assert not state.pending(100.0)
+    assert free_cpu(state) == 4000
+
+
+def test_a_node_of_another_uid_has_nothing_of_what_was_decided_before() -> None:
+    for answered_first in (True, False):
+        state = synced(told(nodes=[node("n1", load(7))], pods=[pod("a", cpu=1000)]))
+        decision = decided(state)
+        if answered_first:
+            state.answer(decision, ok("n1", 8), 0.0)
+            assert free_cpu(state) == 3000
+        state.apply(told(gone_nodes=[node("n1")]))
+        state.apply(told(nodes=[node("n1", load(1), uid="other")]))
+        if not answered_first:
+            state.answer(decision, ok("n1", 8), 0.0)
+        assert free_cpu(state) == 4000
+
+
 def test_a_view_tells_which_nodes_fit_and_why_others_do_not() -> None:
     state = synced(
         told(
