@@ -20,11 +20,13 @@ from drumline.api.v1.pod_pb2 import Pod, PodSpec
 from drumline.api.v1.resources_pb2 import Resources
 from drumline.cli.documents import DocumentError, Entries, Items, Node, Scalar, parse
 from drumline.cli.forms import API_VERSIONS, enum_names
+from drumline.model.durations import parse_duration
 from drumline.model.errors import Violation
 from drumline.model.quantity import parse_quantity
 from drumline.model.validation import namespace_to_create, pod_to_create
 from drumline.model.validation.common import entry
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 # Written by the cluster, ours or another: passed over.
@@ -206,7 +208,9 @@ class _Reader:
             self._scalar(spec, value, path, lambda it: setattr(message, spec.name, it))
 
     def _message(self, message: Message, value: Node, path: str) -> None:
-        if not isinstance(value, Entries):
+        if isinstance(message, Duration):
+            self._duration(message, value, path)
+        elif not isinstance(value, Entries):
             self._refuse(value, path, "must be an object with named fields")
         elif isinstance(message, Resources):
             self._resources(message, value, path)
@@ -257,6 +261,16 @@ class _Reader:
         shown = f", not {value.text!r}" if isinstance(value, Scalar) else ""
         self._refuse(value, path, f"must be {' or '.join(filter(None, names))}{shown}")
         return None
+
+    def _duration(self, message: Duration, value: Node, path: str) -> None:
+        if not isinstance(value, Scalar) or value.kind != "str":
+            shown = f", not {value.text!r}" if isinstance(value, Scalar) else ""
+            self._refuse(value, path, f"must be a duration, such as 30s, 5m or 1h30m{shown}")
+            return
+        try:
+            message.FromNanoseconds(round(parse_duration(value.text) * 1e9))
+        except ValueError as error:
+            self._refuse(value, path, str(error))
 
     def _resources(self, message: Resources, value: Entries, path: str) -> None:
         for key, item in value.entries:

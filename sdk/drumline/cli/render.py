@@ -6,6 +6,7 @@ from typing import Any
 
 from drumline.api.v1.resources_pb2 import Resources
 from drumline.cli.forms import API_VERSIONS, enum_names, quantities
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -54,7 +55,7 @@ def _value(spec: Any, value: Any) -> Any:
 
 
 def _one(spec: Any, value: Any) -> Any:
-    if isinstance(value, Timestamp):
+    if isinstance(value, Timestamp | Duration):
         return value.ToJsonString()
     if isinstance(value, Resources):
         return quantities(value)

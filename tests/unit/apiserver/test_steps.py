@@ -18,7 +18,8 @@ from drumline.model.errors import (
 )
 from drumline.node.v1.node_agent_service_pb2 import PodStatusReport
 from drumline.scheduling.v1.scheduler_service_pb2 import ProposedAssignment
-from drumline.storage.v1.records_pb2 import QuotaUseRecord
+from drumline.storage.v1.records_pb2 import PodStatusRecord, QuotaUseRecord
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.support.apiservers import pod
@@ -123,8 +124,8 @@ class Life:
         """Try something; what is refused must have changed nothing."""
         what = self.dice.choices(
             [self.create, self.assign, self.report, self.delete, self.remove_ended,
-             self.register, self.cordon, self.forget, self.delete_namespace],
-            [8, 10, 10, 3, 1, 3, 2, 2, 1],
+             self.register, self.cordon, self.forget, self.delete_namespace, self.end_infeasible],
+            [8, 10, 10, 3, 1, 3, 2, 2, 1, 2],
         )[0]  # fmt: skip
         step = what()
         if step is None:
@@ -146,6 +147,7 @@ class Life:
         namespace = self.dice.choice(["default", "default", "team", "none"])
         made = new_pod(self.dice.choice("abcdef"), namespace, self.dice.choice([0, 300, 600]))
         made.metadata.request_id = self.dice.choice(["", "r"])
+        made.spec.infeasible_after.seconds = 5
         if self.dice.random() < 0.5:
             made.spec.containers[0].resources.requests.named_thousandths[GPU] = 1500
         return pods.create(made, f"uid-{self.dice.random()}", NOW)
@@ -181,6 +183,12 @@ class Life:
         made = self.some_pod()
         return made and pods.delete(key_of(made), made.metadata.uid, 1, NOW)
 
+    def end_infeasible(self) -> Callable[[View], Any] | None:
+        made = self.some_pod()
+        return made and placement.end_infeasible(
+            key_of(made), made.metadata.uid, made.spec.infeasible_after, "none fits"
+        )
+
     def remove_ended(self) -> Callable[[View], Any] | None:
         made = self.some_pod()
         return made and pods.remove_ended(key_of(made), made.metadata.uid)
@@ -194,7 +202,7 @@ def test_whatever_is_done_the_sums_equal_a_recount(seed: int) -> None:
         assert not recount.faults(life.store.state()), life.done
         assert {key.partition("/")[0] for key in life.store.records} <= set(KINDS)
     happened = {
-        "create", "assign", "report", "delete", "forget", "cordon",
+        "create", "assign", "report", "delete", "forget", "cordon", "end_infeasible",
         "create: POD_EXISTS", "create: NAMESPACE_NOT_FOUND", "assign: DOES_NOT_FIT",
         "assign: NODE_NOT_SCHEDULABLE", "assign: ALREADY_ASSIGNED", "assign: POD_ENDED",
         "report: NOT_ASSIGNED", "report: STALE_REPORT", "forget: NODE_IN_USE",
@@ -238,6 +246,51 @@ def test_a_pod_that_is_being_deleted_goes_with_the_report_of_its_end() -> None:
     assert not store.pods()
     with pytest.raises(NotFoundError):
         store.do(placement.report(report_of(made, pod_pb2.PHASE_TERMINATED, 1)))
+
+
+def test_a_pod_that_fits_nowhere_ends_once_and_gives_back_what_it_asked_for_once() -> None:
+    store = Store()
+    store.do(namespaces.create(metadata_pb2.ObjectMeta(name="default"), "n", NOW))
+    ready(store, "m")
+    asked = new_pod("a")
+    asked.spec.infeasible_after.seconds = 5
+    store.do(pods.create(asked, "uid-a", NOW))
+    after, longer = asked.spec.infeasible_after, Duration(seconds=6)
+    before = store.state()
+    assert not store.do(placement.end_infeasible("default/a", "uid-b", after, "none fits"))
+    assert not store.do(placement.end_infeasible("default/a", "uid-a", longer, "none fits"))
+    assert not store.do(placement.end_infeasible("default/b", "uid-a", after, "none fits"))
+    assert store.state() == before
+    step = placement.end_infeasible("default/a", "uid-a", after, "none fits")
+    assert store.do(step)
+    ended = store.state()
+    assert not store.do(step), "it has ended"
+    assert store.state() == ended
+    status = PodStatusRecord.FromString(ended["podstatus/default/a"]).status
+    assert (status.phase, status.reason, status.message, status.attempt) == (
+        pod_pb2.PHASE_TERMINATED, "INFEASIBLE", "none fits", 0,
+    )  # fmt: skip
+    assert not Recount().faults(ended)
+    (made,) = store.pods()
+    with pytest.raises(FailedPreconditionError) as caught:
+        store.do(placement.assign(proposal_of(made, "m"), IT, None, NOW))
+    assert caught.value.reason == "POD_ENDED"
+    paths = frozenset({"spec.infeasible_after"})
+    with pytest.raises(FailedPreconditionError) as caught:
+        store.do(pods.amend(made, paths, pods.Expected(), "pod"))
+    assert caught.value.reason == "POD_ENDED"
+    assert store.do(pods.delete("default/a", "uid-a", None, NOW)), "it is gone at once"
+    assert not Recount().faults(store.state())
+
+
+def test_a_pod_that_is_placed_does_not_end_for_want_of_a_node() -> None:
+    store, made = one_pod_on_a_node()
+    before = store.state()
+    step = placement.end_infeasible("default/a", "uid-a", made.spec.infeasible_after, "none fits")
+    assert not store.do(step)
+    store.do(placement.report(report_of(made, pod_pb2.PHASE_TERMINATED, 1)))
+    assert not store.do(step)
+    assert store.state().keys() - before.keys() == {"podstatus/default/a"}
 
 
 def test_a_node_that_shrank_takes_nothing_until_it_has_room_again() -> None:

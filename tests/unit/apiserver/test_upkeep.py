@@ -1,6 +1,8 @@
-"""Which ended pods are kept no longer."""
+"""Which ended pods are kept no longer, and which pods end because no node fits them."""
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,8 +10,9 @@ from drumline.api.v1 import pod_pb2
 from drumline.apiserver.cache.cache import Cache
 from drumline.apiserver.cache.objects import PodEntry
 from drumline.apiserver.store.kinds import Record
-from drumline.apiserver.upkeep import EndedPods, Retention, remove_ended_pods
+from drumline.apiserver.upkeep import EndedPods, ImpatientPods, Retention, remove_ended_pods
 from drumline.model.errors import UnavailableError
+from drumline.storage.v1.records_pb2 import PodRecord
 
 
 def ended(name: str, version: int = 1, namespace: str = "default") -> PodEntry:
@@ -69,3 +72,63 @@ async def test_an_apiserver_with_too_much_to_do_goes_on_and_removes_them_later()
     upkeep.cancel()
     with pytest.raises(asyncio.CancelledError):
         await upkeep
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def impatient(name: str, seconds: int, *, judged: bool = True) -> PodEntry:
+    record = PodRecord()
+    record.metadata.create_time.FromDatetime(NOON)
+    record.spec.infeasible_after.seconds = seconds
+    stored = Record(record.SerializeToString(), 1)
+    made = PodEntry(f"default/{name}", f"uid-{name}", "default", {}, "default", False, stored)
+    made.infeasible_after = float(seconds)
+    made.verdict = (
+        pod_pb2.Pod(verdict=pod_pb2.Verdict(reason="NO")).SerializeToString() if judged else b""
+    )
+    return made
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def test_a_pod_may_end_when_its_time_is_over_and_its_scheduler_says_that_none_fits() -> None:
+    pods = ImpatientPods()
+    pods.take(impatient("a", 30), 1000.0, after(10))
+    pods.take(impatient("b", 30, judged=False), 1000.0, after(10))
+    assert not pods.due(1019.9)
+    assert names(pods.due(1020.0)) == ["default/a"]
+    pods.take(impatient("b", 30), 1021.0, after(31))
+    assert names(pods.due(1021.0)) == ["default/a", "default/b"]
+    pods.forget("uid-a")
+    pods.forget("uid-a")
+    assert names(pods.due(1021.0)) == ["default/b"]
+
+
+def test_a_clock_that_is_set_ends_no_pod_early_and_keeps_none_for_longer_than_its_time() -> None:
+    pods = ImpatientPods()
+    pods.take(impatient("a", 30), 1000.0, after(0))
+    # Said again, while the wall clock was set by an hour.
+    pods.take(impatient("a", 30), 1001.0, after(3601))
+    assert not pods.due(1029.9)
+    assert pods.due(1030.0)
+    # Made by another apiserver, whose clock is ahead.
+    pods.take(impatient("b", 30), 1000.0, after(-500))
+    assert "default/b" not in names(pods.due(1029.9))
+    assert "default/b" in names(pods.due(1030.0))
+
+
+def test_another_time_counts_from_the_pods_creation_too() -> None:
+    pods = ImpatientPods()
+    first = impatient("a", 30)
+    pods.take(first, 1000.0, after(0))
+    pods.take(impatient("a", 60), 1010.0, after(10))
+    assert not pods.due(1059.9)
+    assert pods.due(1060.0)
+    # Any other change leaves the time as it was.
+    pods.take(replace(impatient("a", 60), labels={"a": "b"}), 1055.0, after(9999))
+    assert not pods.due(1059.9)
+    pods.take(impatient("a", 5), 1055.0, after(55))
+    assert pods.due(1055.0)

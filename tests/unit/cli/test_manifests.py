@@ -39,6 +39,7 @@ spec:
   restartPolicy: Never
   schedulerName: mine
   terminationGracePeriodSeconds: 0
+  infeasibleAfter: 1m1.5s
   nodeSelector: {disk: ssd}
   tolerations:
   - {key: a, operator: Exists, effect: NoSchedule}
@@ -78,6 +79,7 @@ def test_every_field_of_a_pod_is_taken_under_its_kubernetes_name() -> None:
     assert spec.scheduler_name == "mine"
     assert spec.HasField("termination_grace_period_seconds")
     assert spec.termination_grace_period_seconds == 0
+    assert spec.infeasible_after.ToNanoseconds() == 61_500_000_000
     assert dict(spec.node_selector) == {"disk": "ssd"}
     assert spec.tolerations[0].operator == TOLERATION_OPERATOR_EXISTS
     assert spec.tolerations[0].effect == TAINT_EFFECT_NO_SCHEDULE
@@ -154,6 +156,16 @@ def test_what_was_read_from_the_cluster_can_be_applied_again() -> None:
          "web.yaml:6: spec.terminationGracePeriodSeconds: must be a whole number, without quotes"),
         ("spec:", "spec:\n  tolerations: [{key: a, effect: NoExecute}]",
          "web.yaml:6: spec.tolerations[0].effect: must be NoSchedule, not 'NoExecute'"),
+        ("spec:", "spec:\n  infeasibleAfter: 30",
+         ("web.yaml:6: spec.infeasibleAfter: must be a duration, such as 30s, 5m or 1h30m, "
+          "not '30'")),
+        ("spec:", "spec:\n  infeasibleAfter: {seconds: 30}",
+         "web.yaml:6: spec.infeasibleAfter: must be a duration, such as 30s, 5m or 1h30m"),
+        ("spec:", "spec:\n  infeasibleAfter: soon",
+         ("web.yaml:6: spec.infeasibleAfter: 'soon' is not a duration: write a number with its "
+          "unit (ms, s, m or h), such as 50ms, 1.5s, 2m or 1h30m")),
+        ("spec:", "spec:\n  infeasibleAfter: 500ms",
+         "web.yaml:6: spec.infeasibleAfter: must be from 1 second to a year, not 0.5 s"),
         ("kind: Pod", "kind: Deployment",
          "web.yaml:2: kind: must be Pod or Namespace, not 'Deployment'"),
         ("apiVersion: v1", "apiVersion: apps/v1",
@@ -205,7 +217,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 def test_a_refusal_of_the_cluster_is_found_in_the_file() -> None:
     found = one(WHOLE).problem(Violation("spec.containers[0].env[1].name", "is bad"))
-    assert str(found) == "web.yaml:25: spec.containers[0].env[1].name: is bad"
+    assert str(found) == "web.yaml:26: spec.containers[0].env[1].name: is bad"
     missing = one(POD).problem(Violation("spec.containers[0].image", "is required"))
     assert missing.line == 7
 

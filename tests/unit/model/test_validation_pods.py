@@ -203,6 +203,15 @@ REQUESTS = f"{CONTAINER}.resources.requests"
 HALF = 64 * KIB
 SIMULATED = "simulated.drumline.dev"
 
+
+def _infeasible(seconds: int, nanos: int = 0) -> Callable[[Pod], None]:
+    def change(pod: Pod) -> None:
+        pod.spec.infeasible_after.seconds = seconds
+        pod.spec.infeasible_after.nanos = nanos
+
+    return change
+
+
 ALLOWED = {
     "an image without a command": _image,
     "an image at its longest": _set(f"{CONTAINER}.image", "i" * 512),
@@ -218,6 +227,8 @@ ALLOWED = {
     "64 KiB of annotations": _annotation("n", "x" * (64 * KIB - 1 - len("noteanything, really\n"))),
     "32 tolerations": _tolerations(32),
     "a day of grace": _set("spec.termination_grace_period_seconds", 86_400),
+    "a second before it is infeasible": _infeasible(1),
+    "a year before it is infeasible": _infeasible(365 * 86_400),
     "10^15 of cpu": _set(f"{REQUESTS}.cpu_millicores", 10**15),
     "16 named resources": _named(16, 10**15),
     "a start delay": _annotation(f"{SIMULATED}/start-delay", "50ms"),
@@ -307,6 +318,13 @@ REFUSED = {
         _set("spec.termination_grace_period_seconds", 86_401),
         "spec.termination_grace_period_seconds",
     ),
+    "infeasible too soon": (_infeasible(0, 999_999_999), "spec.infeasible_after"),
+    "infeasible before it is made": (_infeasible(-5), "spec.infeasible_after"),
+    "infeasible after more than a year": (
+        _infeasible(365 * 86_400, 1),
+        "spec.infeasible_after",
+    ),
+    "a time that is none": (_infeasible(5, -1), "spec.infeasible_after.nanos"),
     "a bad start delay": (
         _annotation(f"{SIMULATED}/start-delay", "soon"),
         f"metadata.annotations['{SIMULATED}/start-delay']",

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from drumline.api.v1 import metadata_pb2 as drumline_dot_api_dot_v1_dot_metadata__pb2
 from drumline.api.v1 import resources_pb2 as drumline_dot_api_dot_v1_dot_resources__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x64rumline/api/v1/pod.proto\x12\x0f\x64rumline.api.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1f\x64rumline/api/v1/resources.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x01\n\x03Pod\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.drumline.api.v1.ObjectMeta\x12&\n\x04spec\x18\x02 \x01(\x0b\x32\x18.drumline.api.v1.PodSpec\x12/\n\nassignment\x18\x03 \x01(\x0b\x32\x1b.drumline.api.v1.Assignment\x12*\n\x06status\x18\x04 \x01(\x0b\x32\x1a.drumline.api.v1.PodStatus\x12)\n\x07verdict\x18\x05 \x01(\x0b\x32\x18.drumline.api.v1.Verdict\"\xcf\x02\n\x07PodSpec\x12.\n\ncontainers\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Container\x12\x41\n\rnode_selector\x18\x02 \x03(\x0b\x32*.drumline.api.v1.PodSpec.NodeSelectorEntry\x12\x30\n\x0btolerations\x18\x03 \x03(\x0b\x32\x1b.drumline.api.v1.Toleration\x12\x16\n\x0escheduler_name\x18\x04 \x01(\t\x12-\n termination_grace_period_seconds\x18\x05 \x01(\x03H\x00\x88\x01\x01\x1a\x33\n\x11NodeSelectorEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42#\n!_termination_grace_period_seconds\"\xbc\x01\n\tContainer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05image\x18\x02 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x03(\t\x12\x0c\n\x04\x61rgs\x18\x04 \x03(\t\x12$\n\x03\x65nv\x18\x05 \x03(\x0b\x32\x17.drumline.api.v1.EnvVar\x12\x13\n\x0bworking_dir\x18\x06 \x01(\t\x12\x38\n\tresources\x18\x07 \x01(\x0b\x32%.drumline.api.v1.ResourceRequirements\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"D\n\x14ResourceRequirements\x12,\n\x08requests\x18\x01 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\"\x8d\x01\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x35\n\x08operator\x18\x02 \x01(\x0e\x32#.drumline.api.v1.TolerationOperator\x12\r\n\x05value\x18\x03 \x01(\t\x12,\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x1c.drumline.api.v1.TaintEffect\"\xd3\x01\n\nAssignment\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x11\n\tscheduler\x18\x04 \x01(\t\x12+\n\x07\x63harged\x18\x05 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\x12\x10\n\x08released\x18\x06 \x01(\x08\x12/\n\x0b\x61ssign_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsession_id\x18\x08 \x01(\t\"\xa8\x02\n\tPodStatus\x12%\n\x05phase\x18\x01 \x01(\x0e\x32\x16.drumline.api.v1.Phase\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x12\n\nwaiting_on\x18\x04 \x01(\t\x12\x34\n\ncontainers\x18\x05 \x03(\x0b\x32 .drumline.api.v1.ContainerStatus\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x17\n\x0freport_sequence\x18\x07 \x01(\x03\x12.\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x92\x02\n\x0f\x43ontainerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.drumline.api.v1.Phase\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06signal\x18\x06 \x01(\x05\x12\x12\n\nruntime_id\x18\x07 \x01(\t\x12.\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_exit_code\"\xe8\x01\n\x07Verdict\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12-\n\x06\x63\x61uses\x18\x04 \x03(\x0b\x32\x1d.drumline.api.v1.VerdictCause\x12.\n\njudge_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpermanent\x18\x06 \x01(\x08\x12-\n\x07nearest\x18\x07 \x01(\x0b\x32\x1c.drumline.api.v1.NearestNode\x12\x0c\n\x04help\x18\x08 \x01(\t\"K\n\x0bNearestNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12.\n\x07missing\x18\x02 \x03(\x0b\x32\x1d.drumline.api.v1.VerdictCause\"h\n\x0cVerdictCause\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12\x14\n\x0c\x65xample_node\x18\x04 \x01(\t\x12\x12\n\ndecided_by\x18\x05 \x01(\t*x\n\x12TolerationOperator\x12#\n\x1fTOLERATION_OPERATOR_UNSPECIFIED\x10\x00\x12\x1d\n\x19TOLERATION_OPERATOR_EQUAL\x10\x01\x12\x1e\n\x1aTOLERATION_OPERATOR_EXISTS\x10\x02*I\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01*Z\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_PENDING\x10\x01\x12\x11\n\rPHASE_RUNNING\x10\x02\x12\x14\n\x10PHASE_TERMINATED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x64rumline/api/v1/pod.proto\x12\x0f\x64rumline.api.v1\x1a\x1e\x64rumline/api/v1/metadata.proto\x1a\x1f\x64rumline/api/v1/resources.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x01\n\x03Pod\x12-\n\x08metadata\x18\x01 \x01(\x0b\x32\x1b.drumline.api.v1.ObjectMeta\x12&\n\x04spec\x18\x02 \x01(\x0b\x32\x18.drumline.api.v1.PodSpec\x12/\n\nassignment\x18\x03 \x01(\x0b\x32\x1b.drumline.api.v1.Assignment\x12*\n\x06status\x18\x04 \x01(\x0b\x32\x1a.drumline.api.v1.PodStatus\x12)\n\x07verdict\x18\x05 \x01(\x0b\x32\x18.drumline.api.v1.Verdict\"\x84\x03\n\x07PodSpec\x12.\n\ncontainers\x18\x01 \x03(\x0b\x32\x1a.drumline.api.v1.Container\x12\x41\n\rnode_selector\x18\x02 \x03(\x0b\x32*.drumline.api.v1.PodSpec.NodeSelectorEntry\x12\x30\n\x0btolerations\x18\x03 \x03(\x0b\x32\x1b.drumline.api.v1.Toleration\x12\x16\n\x0escheduler_name\x18\x04 \x01(\t\x12-\n termination_grace_period_seconds\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x33\n\x10infeasible_after\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a\x33\n\x11NodeSelectorEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42#\n!_termination_grace_period_seconds\"\xbc\x01\n\tContainer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05image\x18\x02 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x03(\t\x12\x0c\n\x04\x61rgs\x18\x04 \x03(\t\x12$\n\x03\x65nv\x18\x05 \x03(\x0b\x32\x17.drumline.api.v1.EnvVar\x12\x13\n\x0bworking_dir\x18\x06 \x01(\t\x12\x38\n\tresources\x18\x07 \x01(\x0b\x32%.drumline.api.v1.ResourceRequirements\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"D\n\x14ResourceRequirements\x12,\n\x08requests\x18\x01 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\"\x8d\x01\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x35\n\x08operator\x18\x02 \x01(\x0e\x32#.drumline.api.v1.TolerationOperator\x12\r\n\x05value\x18\x03 \x01(\t\x12,\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x1c.drumline.api.v1.TaintEffect\"\xd3\x01\n\nAssignment\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x11\n\tscheduler\x18\x04 \x01(\t\x12+\n\x07\x63harged\x18\x05 \x01(\x0b\x32\x1a.drumline.api.v1.Resources\x12\x10\n\x08released\x18\x06 \x01(\x08\x12/\n\x0b\x61ssign_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nsession_id\x18\x08 \x01(\t\"\xa8\x02\n\tPodStatus\x12%\n\x05phase\x18\x01 \x01(\x0e\x32\x16.drumline.api.v1.Phase\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x12\n\nwaiting_on\x18\x04 \x01(\t\x12\x34\n\ncontainers\x18\x05 \x03(\x0b\x32 .drumline.api.v1.ContainerStatus\x12\x0f\n\x07\x61ttempt\x18\x06 \x01(\x05\x12\x17\n\x0freport_sequence\x18\x07 \x01(\x03\x12.\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x92\x02\n\x0f\x43ontainerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.drumline.api.v1.Phase\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06signal\x18\x06 \x01(\x05\x12\x12\n\nruntime_id\x18\x07 \x01(\t\x12.\n\nstart_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_exit_code\"\xe8\x01\n\x07Verdict\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12-\n\x06\x63\x61uses\x18\x04 \x03(\x0b\x32\x1d.drumline.api.v1.VerdictCause\x12.\n\njudge_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpermanent\x18\x06 \x01(\x08\x12-\n\x07nearest\x18\x07 \x01(\x0b\x32\x1c.drumline.api.v1.NearestNode\x12\x0c\n\x04help\x18\x08 \x01(\t\"K\n\x0bNearestNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12.\n\x07missing\x18\x02 \x03(\x0b\x32\x1d.drumline.api.v1.VerdictCause\"h\n\x0cVerdictCause\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05nodes\x18\x03 \x01(\x05\x12\x14\n\x0c\x65xample_node\x18\x04 \x01(\t\x12\x12\n\ndecided_by\x18\x05 \x01(\t*x\n\x12TolerationOperator\x12#\n\x1fTOLERATION_OPERATOR_UNSPECIFIED\x10\x00\x12\x1d\n\x19TOLERATION_OPERATOR_EQUAL\x10\x01\x12\x1e\n\x1aTOLERATION_OPERATOR_EXISTS\x10\x02*I\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01*Z\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n\rPHASE_PENDING\x10\x01\x12\x11\n\rPHASE_RUNNING\x10\x02\x12\x14\n\x10PHASE_TERMINATED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,36 +37,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PODSPEC_NODESELECTORENTRY']._loaded_options = None
   _globals['_PODSPEC_NODESELECTORENTRY']._serialized_options = b'8\001'
-  _globals['_TOLERATIONOPERATOR']._serialized_start=2365
-  _globals['_TOLERATIONOPERATOR']._serialized_end=2485
-  _globals['_TAINTEFFECT']._serialized_start=2487
-  _globals['_TAINTEFFECT']._serialized_end=2560
-  _globals['_PHASE']._serialized_start=2562
-  _globals['_PHASE']._serialized_end=2652
-  _globals['_POD']._serialized_start=145
-  _globals['_POD']._serialized_end=373
-  _globals['_PODSPEC']._serialized_start=376
-  _globals['_PODSPEC']._serialized_end=711
-  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_start=623
-  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_end=674
-  _globals['_CONTAINER']._serialized_start=714
-  _globals['_CONTAINER']._serialized_end=902
-  _globals['_ENVVAR']._serialized_start=904
-  _globals['_ENVVAR']._serialized_end=941
-  _globals['_RESOURCEREQUIREMENTS']._serialized_start=943
-  _globals['_RESOURCEREQUIREMENTS']._serialized_end=1011
-  _globals['_TOLERATION']._serialized_start=1014
-  _globals['_TOLERATION']._serialized_end=1155
-  _globals['_ASSIGNMENT']._serialized_start=1158
-  _globals['_ASSIGNMENT']._serialized_end=1369
-  _globals['_PODSTATUS']._serialized_start=1372
-  _globals['_PODSTATUS']._serialized_end=1668
-  _globals['_CONTAINERSTATUS']._serialized_start=1671
-  _globals['_CONTAINERSTATUS']._serialized_end=1945
-  _globals['_VERDICT']._serialized_start=1948
-  _globals['_VERDICT']._serialized_end=2180
-  _globals['_NEARESTNODE']._serialized_start=2182
-  _globals['_NEARESTNODE']._serialized_end=2257
-  _globals['_VERDICTCAUSE']._serialized_start=2259
-  _globals['_VERDICTCAUSE']._serialized_end=2363
+  _globals['_TOLERATIONOPERATOR']._serialized_start=2450
+  _globals['_TOLERATIONOPERATOR']._serialized_end=2570
+  _globals['_TAINTEFFECT']._serialized_start=2572
+  _globals['_TAINTEFFECT']._serialized_end=2645
+  _globals['_PHASE']._serialized_start=2647
+  _globals['_PHASE']._serialized_end=2737
+  _globals['_POD']._serialized_start=177
+  _globals['_POD']._serialized_end=405
+  _globals['_PODSPEC']._serialized_start=408
+  _globals['_PODSPEC']._serialized_end=796
+  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_start=708
+  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_end=759
+  _globals['_CONTAINER']._serialized_start=799
+  _globals['_CONTAINER']._serialized_end=987
+  _globals['_ENVVAR']._serialized_start=989
+  _globals['_ENVVAR']._serialized_end=1026
+  _globals['_RESOURCEREQUIREMENTS']._serialized_start=1028
+  _globals['_RESOURCEREQUIREMENTS']._serialized_end=1096
+  _globals['_TOLERATION']._serialized_start=1099
+  _globals['_TOLERATION']._serialized_end=1240
+  _globals['_ASSIGNMENT']._serialized_start=1243
+  _globals['_ASSIGNMENT']._serialized_end=1454
+  _globals['_PODSTATUS']._serialized_start=1457
+  _globals['_PODSTATUS']._serialized_end=1753
+  _globals['_CONTAINERSTATUS']._serialized_start=1756
+  _globals['_CONTAINERSTATUS']._serialized_end=2030
+  _globals['_VERDICT']._serialized_start=2033
+  _globals['_VERDICT']._serialized_end=2265
+  _globals['_NEARESTNODE']._serialized_start=2267
+  _globals['_NEARESTNODE']._serialized_end=2342
+  _globals['_VERDICTCAUSE']._serialized_start=2344
+  _globals['_VERDICTCAUSE']._serialized_end=2448
 # @@protoc_insertion_point(module_scope)

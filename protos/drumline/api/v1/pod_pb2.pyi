@@ -7,6 +7,7 @@ from collections import abc as _abc
 from drumline.api.v1 import metadata_pb2 as _metadata_pb2
 from drumline.api.v1 import resources_pb2 as _resources_pb2
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -127,7 +128,8 @@ class Pod(_message.Message):
     @_builtins.property
     def status(self) -> Global___PodStatus:
         """What it is. Written by the kubelet that the assignment names; until the
-        first report the apiserver answers PENDING with what is waited for.
+        first report the apiserver answers PENDING with what is waited for. Of a pod
+        that ends without a node (spec.infeasible_after) written by the apiserver.
         """
 
     @_builtins.property
@@ -184,6 +186,7 @@ class PodSpec(_message.Message):
     TOLERATIONS_FIELD_NUMBER: _builtins.int
     SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
     TERMINATION_GRACE_PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
+    INFEASIBLE_AFTER_FIELD_NUMBER: _builtins.int
     scheduler_name: _builtins.str
     """Which scheduler places the pod: "default" when left out. Follows the rule
     for names.
@@ -204,6 +207,13 @@ class PodSpec(_message.Message):
     def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Toleration]:
         """Taints that the pod puts up with. At most 32."""
 
+    @_builtins.property
+    def infeasible_after(self) -> _duration_pb2.Duration:
+        """How long after its creation the pod may still be on no node while its scheduler
+        says that none fits; then it ends, TERMINATED with reason INFEASIBLE. A second to
+        a year. Not set: it waits for as long as it takes.
+        """
+
     def __init__(
         self,
         *,
@@ -212,10 +222,11 @@ class PodSpec(_message.Message):
         tolerations: _abc.Iterable[Global___Toleration] | None = ...,
         scheduler_name: _builtins.str = ...,
         termination_grace_period_seconds: _builtins.int | None = ...,
+        infeasible_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "infeasible_after", b"infeasible_after", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "containers", b"containers", "node_selector", b"node_selector", "scheduler_name", b"scheduler_name", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds", "containers", b"containers", "infeasible_after", b"infeasible_after", "node_selector", b"node_selector", "scheduler_name", b"scheduler_name", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["termination_grace_period_seconds"]  # noqa: Y015
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
@@ -432,7 +443,9 @@ Global___Assignment: _TypeAlias = Assignment  # noqa: Y015
 
 @_typing.final
 class PodStatus(_message.Message):
-    """What a pod is. Written by the kubelet that the assignment names."""
+    """What a pod is. Written by the kubelet that the assignment names, or by the
+    apiserver when it ends without a node.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -458,7 +471,7 @@ class PodStatus(_message.Message):
     waited for ("scheduler:default", "kubelet:node-1"); empty when nothing is.
     """
     attempt: _builtins.int
-    """The attempt that this is said of."""
+    """The attempt that this is said of; 0 when there was none."""
     report_sequence: _builtins.int
     """Grows with each report of the attempt; one that does not grow is refused."""
     @_builtins.property

@@ -117,8 +117,8 @@ class PodServiceServicer(object):
 
     def UpdatePods(self, request, context):
         """Changes pods: labels and annotations at any time; spec.node_selector,
-        spec.tolerations, spec.scheduler_name and
-        spec.termination_grace_period_seconds until a scheduler has placed the pod.
+        spec.tolerations, spec.scheduler_name, spec.infeasible_after and
+        spec.termination_grace_period_seconds until the pod is placed, or has ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -50,8 +50,8 @@ class PodServiceStub:
     """
     UpdatePods: _grpc.UnaryUnaryMultiCallable[_pod_service_pb2.UpdatePodsRequest, _pod_service_pb2.UpdatePodsResponse]
     """Changes pods: labels and annotations at any time; spec.node_selector,
-    spec.tolerations, spec.scheduler_name and
-    spec.termination_grace_period_seconds until a scheduler has placed the pod.
+    spec.tolerations, spec.scheduler_name, spec.infeasible_after and
+    spec.termination_grace_period_seconds until the pod is placed, or has ended.
     """
     DeletePods: _grpc.UnaryUnaryMultiCallable[_pod_service_pb2.DeletePodsRequest, _pod_service_pb2.DeletePodsResponse]
     """Deletes pods. One that is on no node, or has ended, is gone with the
@@ -88,8 +88,8 @@ class PodServiceAsyncStub(PodServiceStub):
     """
     UpdatePods: _aio.UnaryUnaryMultiCallable[_pod_service_pb2.UpdatePodsRequest, _pod_service_pb2.UpdatePodsResponse]  # type: ignore[assignment]
     """Changes pods: labels and annotations at any time; spec.node_selector,
-    spec.tolerations, spec.scheduler_name and
-    spec.termination_grace_period_seconds until a scheduler has placed the pod.
+    spec.tolerations, spec.scheduler_name, spec.infeasible_after and
+    spec.termination_grace_period_seconds until the pod is placed, or has ended.
     """
     DeletePods: _aio.UnaryUnaryMultiCallable[_pod_service_pb2.DeletePodsRequest, _pod_service_pb2.DeletePodsResponse]  # type: ignore[assignment]
     """Deletes pods. One that is on no node, or has ended, is gone with the
@@ -153,8 +153,8 @@ class PodServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_pod_service_pb2.UpdatePodsResponse, _abc.Awaitable[_pod_service_pb2.UpdatePodsResponse]]:
         """Changes pods: labels and annotations at any time; spec.node_selector,
-        spec.tolerations, spec.scheduler_name and
-        spec.termination_grace_period_seconds until a scheduler has placed the pod.
+        spec.tolerations, spec.scheduler_name, spec.infeasible_after and
+        spec.termination_grace_period_seconds until the pod is placed, or has ended.
         """
 
     @_abc_1.abstractmethod

@@ -20,7 +20,7 @@ from drumline.api.v1.pod_pb2 import (
     Toleration,
 )
 from drumline.model import resources as amounts
-from drumline.model.durations import parse_duration
+from drumline.model.durations import MAXIMUM_SECONDS, parse_duration
 from drumline.model.errors import Violation
 from drumline.model.names import (
     ANNOTATION_EXIT_CODE,
@@ -49,6 +49,7 @@ from drumline.model.validation.common import (
     too_long,
     too_many,
 )
+from google.protobuf.duration_pb2 import Duration
 
 MAXIMUM_CONTAINERS: Final = 16
 MAXIMUM_NODE_SELECTOR: Final = 32
@@ -140,7 +141,18 @@ def _spec(spec: PodSpec, path: str) -> list[Violation]:
     seconds = spec.termination_grace_period_seconds
     if not 0 <= seconds <= MAXIMUM_GRACE_SECONDS:
         found += grace_seconds(seconds, f"{path}.termination_grace_period_seconds")
+    if spec.HasField("infeasible_after"):
+        found += _infeasible_after(spec.infeasible_after, f"{path}.infeasible_after")
     return found
+
+
+def _infeasible_after(after: Duration, path: str) -> list[Violation]:
+    seconds, nanos = after.seconds, after.nanos
+    if not 0 <= nanos < 1_000_000_000:
+        return [Violation(f"{path}.nanos", f"must be from 0 to 999999999, not {nanos}")]
+    if 1 <= seconds < MAXIMUM_SECONDS or (seconds == MAXIMUM_SECONDS and not nanos):
+        return []
+    return [Violation(path, f"must be from 1 second to a year, not {seconds + nanos / 1e9:g} s")]
 
 
 def _containers(spec: PodSpec, path: str) -> list[Violation]:

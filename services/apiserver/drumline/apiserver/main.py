@@ -129,6 +129,10 @@ class Apiserver:
             name="ended-pods",
         )
         tasks.create_task(
+            upkeep.end_infeasible_pods(self._cache, self._committer, settings.infeasible_interval),
+            name="infeasible-pods",
+        )
+        tasks.create_task(
             upkeep.compact(
                 self._etcd, self._cache, settings.compaction_interval, settings.compaction_keep
             ),

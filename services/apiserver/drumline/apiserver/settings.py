@@ -37,6 +37,9 @@ class Settings:
     ended_pods_interval: float = setting(
         10.0, "seconds between looks for ended pods to remove", minimum=0.1
     )
+    infeasible_interval: float = setting(
+        1.0, "seconds between looks for pods to end because no node fits them", minimum=0.1
+    )
     session_seconds: int = setting(
         3, "seconds that a scheduler's session lives when it is not renewed", minimum=2
     )

@@ -65,9 +65,14 @@ Joiner = Callable[[str, frozenset[str]], None]
 VERDICT = "verdict"
 
 
+# Of pods that end when no node fits.
+IMPATIENT = ("impatient", "")
+
+
 def pod_routes(entry: PodEntry) -> tuple[tuple[str, str], ...]:
-    """Give the groups that a pod is in: those of its node and of its scheduler."""
-    return ("node", entry.node), ("scheduler", entry.scheduler_name)
+    """Give the groups that a pod is in: of its node, of its scheduler, of the impatient."""
+    routes = ("node", entry.node), ("scheduler", entry.scheduler_name)
+    return (*routes, IMPATIENT) if entry.infeasible_after else routes
 
 
 class Cache:

@@ -73,6 +73,8 @@ class PodEntry:
     assignment: Record | None = None
     status: Record | None = None
     verdict: bytes = b""
+    # Seconds after its creation at which it ends when none fits; 0: never.
+    infeasible_after: float = 0.0
     # Of the assignment: its node, and whether it still holds.
     node: str = ""
     assigned: bool = False
@@ -116,6 +118,7 @@ def join_pod(
             key, before.uid, before.namespace, before.labels, before.scheduler_name,
             before.deleting, pod,
         )  # fmt: skip
+        entry.infeasible_after = before.infeasible_after
     else:
         decoded = records_pb2.PodRecord.FromString(pod.value)
         metadata = decoded.metadata
@@ -128,6 +131,9 @@ def join_pod(
             metadata.HasField("delete_time"),
             pod,
         )
+        if decoded.spec.HasField("infeasible_after"):
+            after = decoded.spec.infeasible_after
+            entry.infeasible_after = after.seconds + after.nanos / 1e9
     entry.assignment, entry.status = assignment, status
     entry.version = pod.revision
     if assignment is not None:

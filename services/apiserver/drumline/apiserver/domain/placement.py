@@ -32,6 +32,7 @@ from drumline.model.errors import (
 from drumline.node.v1.node_agent_service_pb2 import PodStatusReport
 from drumline.scheduling.v1.scheduler_service_pb2 import ProposedAssignment
 from drumline.storage.v1 import records_pb2
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 
@@ -204,6 +205,34 @@ def report(status_report: PodStatusReport) -> Callable[[View], None]:
         view.put(POD_STATUSES, key, records_pb2.PodStatusRecord(status=said))
         if said.phase == pod_pb2.PHASE_TERMINATED:
             _end(view, key, pod, record)
+
+    return step
+
+
+def end_infeasible(key: str, uid: str, after: Duration, message: str) -> Callable[[View], bool]:
+    """End a pod that no node could take; the step says whether it did.
+
+    It does nothing once the pod is placed, has ended, was made anew, or waits for another
+    time than `after`.
+    """
+
+    def step(view: View) -> bool:
+        pod = view.get(PODS, key)
+        record = view.get(ASSIGNMENTS, key)
+        if (
+            pod is None
+            or pod.metadata.uid != uid
+            or pod.spec.infeasible_after != after
+            or (record is not None and not record.assignment.released)
+            or view.get(POD_STATUSES, key) is not None
+        ):
+            return False
+        status = pod_pb2.PodStatus(
+            phase=pod_pb2.PHASE_TERMINATED, reason="INFEASIBLE", message=message
+        )
+        view.put(POD_STATUSES, key, records_pb2.PodStatusRecord(status=status))
+        charges.discharge_namespace(view, pod.metadata.namespace, resources.pod_request(pod.spec))
+        return True
 
     return step
 

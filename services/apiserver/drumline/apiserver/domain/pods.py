@@ -33,6 +33,7 @@ MUTABLE_UNTIL_ASSIGNED = frozenset(
         "spec.node_selector",
         "spec.tolerations",
         "spec.scheduler_name",
+        "spec.infeasible_after",
         "spec.termination_grace_period_seconds",
     }
 )
@@ -106,7 +107,6 @@ def amend(
 
     def step(view: View) -> None:
         there = view.get(PODS, key)
-        assignment = view.get(ASSIGNMENTS, key)
         if there is None:
             raise not_found(key)
         check_expected(
@@ -114,12 +114,8 @@ def amend(
             there.metadata.uid,
             lambda: view.version(key, PODS, ASSIGNMENTS, POD_STATUSES),
         )
-        if assignment is not None and paths & MUTABLE_UNTIL_ASSIGNED:
-            raise FailedPreconditionError(
-                f'pod "{pod.metadata.name}" is placed on node "{assignment.assignment.node}";'
-                f" {', '.join(sorted(paths & MUTABLE_UNTIL_ASSIGNED))} can no longer change",
-                reason="ALREADY_ASSIGNED",
-            )
+        if paths & MUTABLE_UNTIL_ASSIGNED:
+            _check_waits(view, key, paths & MUTABLE_UNTIL_ASSIGNED)
         changed = records_pb2.PodRecord()
         changed.CopyFrom(there)
         for path in paths:
@@ -134,6 +130,23 @@ def amend(
             view.put(PODS, key, changed)
 
     return step
+
+
+def _check_waits(view: View, key: str, paths: frozenset[str]) -> None:
+    """Raise FailedPreconditionError unless a pod is still to be placed."""
+    name = key.partition("/")[2]
+    fields = ", ".join(sorted(paths))
+    assignment = view.get(ASSIGNMENTS, key)
+    if assignment is not None:
+        raise FailedPreconditionError(
+            f'pod "{name}" is placed on node "{assignment.assignment.node}";'
+            f" {fields} can no longer change",
+            reason="ALREADY_ASSIGNED",
+        )
+    if view.get(POD_STATUSES, key) is not None:
+        raise FailedPreconditionError(
+            f'pod "{name}" has ended; {fields} can no longer change', reason="POD_ENDED"
+        )
 
 
 def check_expected(expected: Expected, uid: str, version: Callable[[], int]) -> None:

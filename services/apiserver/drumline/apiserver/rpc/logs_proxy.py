@@ -42,7 +42,7 @@ class LogsProxy:
             raise not_found(key)
         if not pod.node:
             raise FailedPreconditionError(
-                f'pod "{request.name}" is on no node yet, so nothing has been written',
+                f'pod "{request.name}" has been on no node, so nothing has been written',
                 reason="NOT_ASSIGNED",
             )
         node = self._cache.nodes.entries.get(pod.node)
