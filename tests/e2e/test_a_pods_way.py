@@ -65,7 +65,7 @@ def test_c1_a_pod_that_fits_nowhere_is_explained_cause_by_cause(cluster: UserClu
     until(lambda: "verdict" in pod_of(cluster, "too-large"))
     explained = cluster.ok("explain", "too-large")
     assert "pod/too-large cannot be placed: 0 of " in explained
-    assert "What would help: no node could take it even empty" in explained
+    assert "What would help: a change of the pod, or other nodes: none could" in explained
     rows = [line.split() for line in cluster.ok("describe", "pod", "too-large").splitlines()]
     assert ["22", "INSUFFICIENT_CPU"] in [row[:2] for row in rows]
     assert ["20", "UNTOLERATED_TAINT"] in [row[:2] for row in rows]

@@ -102,7 +102,7 @@ def static_causes(spec: PodSpec, node: Node) -> list[Cause]:
     if spec.node_selector:
         there = labels.effective_labels(node)
         causes += [
-            Cause(NODE_SELECTOR_MISMATCH, f"the node's label {key} is not {value!r}")
+            selector_cause(key, value)
             for key, value in sorted(spec.node_selector.items())
             if there.get(key) != value
         ]
@@ -113,6 +113,11 @@ def static_causes(spec: PodSpec, node: Node) -> list[Cause]:
             if not tolerates(spec.tolerations, taint)
         ]
     return causes
+
+
+def selector_cause(key: str, value: str) -> Cause:
+    """Give the cause for a label that the pod demands and the node has not."""
+    return Cause(NODE_SELECTOR_MISMATCH, f"the node's label {key} is not {value!r}")
 
 
 def static_shape(spec: PodSpec) -> Hashable:

@@ -1,8 +1,12 @@
 """What is said of a pod that fits nowhere."""
 
-from drumline.api.v1.node_pb2 import NODE_STATE_UNREACHABLE
-from drumline.api.v1.pod_pb2 import TOLERATION_OPERATOR_EXISTS, Toleration
+from dataclasses import dataclass
+
+from drumline.api.v1.node_pb2 import NODE_STATE_UNREACHABLE, Node, NodeLoad
+from drumline.api.v1.pod_pb2 import TOLERATION_OPERATOR_EXISTS, PodSpec, Toleration
+from drumline.apiserver.rpc.verdicts import check
 from drumline.model import fit, resources
+from drumline.model.fit import Cause
 from drumline.scheduler.model import ClusterModel
 from drumline.scheduler.shapes import Shape
 from drumline.scheduler.verdicts import judge
@@ -137,9 +141,76 @@ def test_what_is_short_for_a_while_is_told_from_what_no_node_has() -> None:
     permanent, nearest, said = helped(model, Shape.of(pod("p", cpu=9000).spec))
     assert (permanent, nearest) == (True, "large")
     assert said == (
-        "no node could take it even empty and ready: large comes closest, and needs more cpu than"
-        " it has, or a pod that asks for less"
+        "a change of the pod, or other nodes: none could take it as it is, even ready and empty;"
+        " large, which comes closest, could if it asked for at most 8 cpu, not 9"
     )
+
+
+def test_what_would_help_names_each_thing_that_lasts_and_none_that_passes() -> None:
+    model = ClusterModel()
+    full = load(cpu=4000, memory=GIB, pods=0, promised=amounts(cpu=4000))
+    model.set_node(node("n1", full, taints=[taint("own", "x")], cordoned=True))
+    asks = pod("p", cpu=1000, memory=2 * GIB, image="i", selector={"zone": "a"},
+               named={"gpu": 500})  # fmt: skip
+    permanent, _, said = helped(model, Shape.of(asks.spec))
+    assert permanent
+    assert said.partition(" could if ")[2] == (
+        "it named no image, and if it did not select zone=a, or the node had that label, and if it"
+        " tolerated the taint own=x:NO_SCHEDULE, and if it asked for at most 1Gi memory, not 2Gi,"
+        " and 2 more"
+    )
+    model.set_node(node("n2", load(pods=0)))
+    assert helped(model, Shape.of(pod("p", named={"gpu": 500}).spec))[2].endswith(
+        "; n2, which comes closest, could if the node took more pods, and if it asked for no gpu"
+    )
+
+
+def test_what_is_waited_for_is_enough_when_it_has_come() -> None:
+    model = ClusterModel()
+    used = amounts(memory=3 * GIB + 1, pods=1)
+    made = node("n1", load(memory=4 * GIB, pods=1, promised=used), cordoned=True)
+    made.status.state = NODE_STATE_UNREACHABLE
+    model.set_node(made)
+    said = (
+        "n1 could take it as soon as it is ready, and it is uncordoned, and 1.1Gi more memory is"
+        " free, and one of its pods is gone"
+    )
+    assert helped(model, Shape.of(pod("p", memory=2 * GIB).spec)) == (False, "n1", said)
+
+
+def test_of_the_node_that_comes_closest_it_is_said_who_can_change_it_there() -> None:
+    model = ClusterModel()
+    model.set_node(node("large", load(cpu=8000, promised=amounts(cpu=8000)), taints=[taint("t")]))
+    model.set_node(node("small", load(cpu=2000)))
+    judgement = judge(model, Shape.of(pod("p", cpu=4000).spec))
+    assert judgement is not None
+    verdict = judgement.to_proto()
+    assert [(c.reason, c.decided_by) for c in verdict.causes] == [
+        ("INSUFFICIENT_CPU", "pods"), ("UNTOLERATED_TAINT", "user"),
+    ]  # fmt: skip
+    assert verdict.nearest.node == "small"
+    assert [(c.reason, c.decided_by) for c in verdict.nearest.missing] == [
+        ("INSUFFICIENT_CPU", "nodes")
+    ]
+
+
+def test_the_longest_verdict_is_one_that_the_apiserver_takes() -> None:
+    longest = "x" * 253 + "/" + "k" * 63
+    model = ClusterModel()
+    taints = [taint(f"{longest[:-2]}{number:02}", "v" * 63) for number in range(32)]
+    made = node("n" * 253, load(cpu=1000), taints=taints)
+    made.info.taints.extend(taint(f"{longest[:-3]}{number:03}", "v" * 63) for number in range(32))
+    model.set_node(made)
+    keys = [f"{longest[:-2]}{number:02}" for number in range(64)]
+    never = pod("p", cpu=2000, image="i", selector=dict.fromkeys(keys[:32], "v" * 63))
+    waits = pod("p", named=dict.fromkeys(keys, 2000),
+                tolerations=[Toleration(operator=TOLERATION_OPERATOR_EXISTS)])  # fmt: skip
+    names = waits.spec.containers[0].resources.requests.named_thousandths
+    model.set_node(node("m" * 253, load(named=dict(names), promised=amounts(named=dict(names)))))
+    for asks in (never, waits):
+        judgement = judge(model, Shape.of(asks.spec))
+        assert judgement is not None
+        assert not check(judgement.to_proto(), "verdict")
 
 
 def test_each_cause_says_who_can_change_it() -> None:
@@ -175,52 +246,109 @@ def test_a_change_of_what_comes_closest_alone_is_no_other_judgement() -> None:
     assert before == after
 
 
-clusters = st.lists(
-    st.tuples(
-        st.integers(0, 8),  # cpu that it has, in thousands
-        st.integers(0, 8),  # of it promised
-        st.booleans(),  # cordoned
-        st.booleans(),  # tainted
-        st.sampled_from(["a", "b"]),  # zone
-    ),
-    min_size=1,
-    max_size=6,
-)
+ZONES = ("a", "b")
 
 
-@given(clusters, st.integers(1, 9), st.none() | st.sampled_from(["a", "b"]))
-def test_permanent_and_nearest_are_what_the_one_fit_rule_says(
-    cluster: list[tuple[int, int, bool, bool, str]], cpu: int, zone: str | None
+@st.composite
+def nodes_of_all_kinds(draw: st.DrawFn) -> tuple[Node, bool]:
+    """Make a node, and say whether it is held back."""
+    has = amounts(
+        1000 * draw(st.integers(0, 4)),
+        GIB * draw(st.integers(0, 4)),
+        draw(st.integers(0, 2)),
+        {"gpu": 1000 * draw(st.integers(0, 2))},
+    )
+    share = draw(st.sampled_from([0, 1, 2]))
+    promised = amounts(
+        has.cpu_millicores * share // 2,
+        has.memory_bytes * share // 2,
+        draw(st.integers(0, has.pods)),
+        {"gpu": has.named_thousandths["gpu"] * draw(st.integers(0, 1))},
+    )
+    cordoned = draw(st.booleans())
+    its_load = NodeLoad(allocatable=has, promised=promised, schedulable=not cordoned, generation=1)
+    made = node(
+        "",
+        its_load,
+        labels={"zone": draw(st.sampled_from(ZONES))},
+        cordoned=cordoned,
+        runs_images=draw(st.booleans()),
+        taints=[taint(key) for key in draw(st.sets(st.sampled_from(["t", "u"])))],
+    )
+    return made, draw(st.booleans())
+
+
+@st.composite
+def pods_of_all_kinds(draw: st.DrawFn) -> PodSpec:
+    gpu = draw(st.integers(0, 2))
+    tolerated = draw(st.sets(st.sampled_from(["t", "u"])))
+    return pod(
+        "p",
+        cpu=1000 * draw(st.integers(0, 5)),
+        memory=GIB * draw(st.integers(0, 5)),
+        named={"gpu": 1000 * gpu} if gpu else {},
+        image=draw(st.sampled_from(["", "i"])),
+        selector={"zone": draw(st.sampled_from(ZONES))} if draw(st.booleans()) else {},
+        tolerations=[Toleration(key=k, operator=TOLERATION_OPERATOR_EXISTS) for k in tolerated],
+    ).spec
+
+
+@dataclass
+class Seen:
+    """One node and one pod, by the one fit rule."""
+
+    name: str
+    causes: list[Cause]
+    able: bool
+    too_small_for: set[Cause]
+    share: float
+
+
+def seen(name: str, spec: PodSpec, made: Node) -> Seen:
+    asked, whole = resources.pod_request(spec), resources.from_proto(made.load.allocatable)
+    free = resources.subtract(whole, resources.from_proto(made.load.promised))
+    too_small_for = set(fit.resource_causes(asked, whole))
+    able = not fit.static_causes(spec, made) and not too_small_for
+    share = sum(1 - lack.free / lack.asked for lack in resources.shortfalls(asked, free))
+    return Seen(name, fit.pod_on_node(spec, made, free), able, too_small_for, share)
+
+
+@given(st.lists(nodes_of_all_kinds(), min_size=1, max_size=6), pods_of_all_kinds())
+def test_a_verdict_is_what_the_one_fit_rule_says_of_each_node(
+    cluster: list[tuple[Node, bool]], spec: PodSpec
 ) -> None:
-    spec = pod("p", cpu=1000 * cpu, selector={"zone": zone} if zone else {}).spec
-    model = ClusterModel()
-    missing, shares, ever = [], [], []
-    for number, (has, promised, cordoned, tainted, where) in enumerate(cluster):
-        made = node(
-            f"n{number}",
-            load(cpu=1000 * has, promised=amounts(cpu=1000 * min(promised, has))),
-            labels={"zone": where},
-            cordoned=cordoned,
-            taints=[taint("t")] if tainted else [],
-        )
+    model, shape = ClusterModel(), Shape.of(spec)
+    each: list[Seen] = []
+    held = set()
+    for number, (made, is_held) in enumerate(cluster):
+        made.metadata.name, made.metadata.uid = f"n{number}", f"uid-{number}"
         model.set_node(made)
-        free = resources.Amounts(1000 * (has - min(promised, has)), 1 << 60, 100, ())
-        whole = resources.Amounts(1000 * has, 1 << 60, 100, ())
-        missing.append(fit.pod_on_node(spec, made, free))
-        shares.append(max(0.0, 1 - free.cpu_millicores / (1000 * cpu)))
-        asked = resources.pod_request(spec)
-        ever.append(not fit.static_causes(spec, made) and not fit.resource_causes(asked, whole))
-    judgement = judge(model, Shape.of(spec))
-    if not all(missing):
+        each.append(seen(made.metadata.name, spec, made))
+        if is_held:
+            (assumption,) = model.assume(shape, [number])
+            model.cancel(assumption, refused_by_node=True)
+            held.add(made.metadata.name)
+    judgement = judge(model, shape)
+    if any(not it.causes and it.name not in held for it in each):
         assert judgement is None
         return
     assert judgement is not None
-    assert judgement.permanent == (not any(ever))
+    with_cause = {cause: [it for it in each if cause in it.causes] for it in each
+                  for cause in it.causes}  # fmt: skip
+    assert {c.cause: (c.nodes, c.example) for c in judgement.causes} == {
+        cause: (len(those), those[0].name) for cause, those in with_cause.items()
+    }
+    for counted in judgement.causes:
+        if counted.cause.reason.startswith("INSUFFICIENT"):
+            ever = all(counted.cause in it.too_small_for for it in with_cause[counted.cause])
+            assert counted.decided_by == ("nodes" if ever else "pods")
+    assert judgement.permanent == (not any(it.able for it in each))
     assert judgement.nearest is not None
-    place = int(judgement.nearest.node.removeprefix("n"))
-    assert {c.cause for c in judgement.nearest.missing} == set(missing[place])
-    ranks = [
-        (not able, len(causes), round(share, 9))
-        for able, causes, share in zip(ever, missing, shares, strict=True)
-    ]
-    assert ranks[place] == min(ranks)
+    (closest,) = (it for it in each if it.name == judgement.nearest.node)
+    assert [c.cause for c in judgement.nearest.missing] == closest.causes
+    assert {c.cause for c in judgement.nearest.missing if c.decided_by == "nodes"} - {
+        Cause(fit.IMAGES_NOT_SUPPORTED, "the node cannot run images")
+    } == closest.too_small_for
+    ranks = [(not it.able, len(it.causes), round(it.share, 9)) for it in each]
+    assert ranks[each.index(closest)] == min(ranks)
+    assert closest.name in judgement.help

@@ -6,9 +6,11 @@ from typing import Final
 
 import numpy as np
 from drumline.api.v1.pod_pb2 import Verdict, VerdictCause
-from drumline.model import fit, quantity
+from drumline.model import fit
 from drumline.model.fit import Cause
+from drumline.scheduler.amounts import at_most, exactly
 from drumline.scheduler.model import ClusterModel
+from drumline.scheduler.nearest import Search, help_of
 from drumline.scheduler.rules import CauseTable
 from drumline.scheduler.shapes import Shape
 
@@ -63,27 +65,6 @@ _DECIDED_BY = {
     fit.NODE_SELECTOR_MISMATCH: USER,
     fit.UNTOLERATED_TAINT: USER,
 }
-# What lets a node take the pod, which happens by itself or is an admin's to do.
-_STEPS = {
-    fit.NODE_NOT_READY: "it is ready",
-    fit.NODE_CORDONED: "it is uncordoned",
-    fit.IMAGES_NOT_SUPPORTED: "it runs images",
-    fit.NODE_SELECTOR_MISMATCH: "it has the labels that the pod selects",
-    fit.UNTOLERATED_TAINT: "the pod tolerates its taints",
-}
-# What the pod or the node would have to be.
-_WISHES = {
-    fit.NODE_NOT_READY: "to be ready",
-    fit.NODE_CORDONED: "to be uncordoned",
-    fit.IMAGES_NOT_SUPPORTED: "a runtime for images",
-    fit.NODE_SELECTOR_MISMATCH: "the labels that the pod selects, or a pod that selects others",
-    fit.UNTOLERATED_TAINT: "a pod that tolerates its taints",
-    fit.INSUFFICIENT_CPU: "more cpu than it has, or a pod that asks for less",
-    fit.INSUFFICIENT_MEMORY: "more memory than it has, or a pod that asks for less",
-    fit.INSUFFICIENT_PODS: "room for more pods than it has",
-    fit.INSUFFICIENT_RESOURCE: "more of a resource than it has, or a pod that asks for less",
-}
-
 _ORDER = {reason: place for place, reason in enumerate(fit.REASONS)}
 
 
@@ -99,11 +80,10 @@ class CountedCause:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The node that comes closest, what keeps the pod off it, and how much it lacks."""
+    """The node that comes closest, and what keeps the pod off it."""
 
     node: str
     missing: tuple[CountedCause, ...]
-    lacks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +97,13 @@ class Judgement:
     permanent: bool = False
     # With each change of a load another node may come closest: no news by itself.
     nearest: Nearest | None = field(default=None, compare=False)
+    help: str = field(default="a node that registers, and is called ready", compare=False)
 
     def to_proto(self) -> Verdict:
         """Give the message, without its time."""
         verdict = Verdict(
             permanent=self.permanent,
-            help=self.help(),
+            help=self.help,
             reason=self.reason,
             message=self.message,
             nodes=self.nodes,
@@ -132,23 +113,6 @@ class Judgement:
             verdict.nearest.node = self.nearest.node
             verdict.nearest.missing.extend(map(_cause, self.nearest.missing))
         return verdict
-
-    def help(self) -> str:
-        """Say in a sentence what would help."""
-        if self.nearest is None:
-            return "a node that registers, and is called ready"
-        missing = self.nearest.missing
-        if self.permanent:
-            wishes = dict.fromkeys(_WISHES[counted.cause.reason] for counted in missing)
-            return (
-                "no node could take it even empty and ready:"
-                f" {self.nearest.node} comes closest, and needs {', '.join(wishes)}"
-            )
-        steps = [_STEPS[c.cause.reason] for c in missing if c.cause.reason in _STEPS]
-        steps += self.nearest.lacks
-        if not steps:
-            return f"{self.nearest.node} will be asked again"
-        return f"{self.nearest.node} could take it as soon as {', and '.join(steps)}"
 
 
 def _cause(counted: CountedCause) -> VerdictCause:
@@ -168,7 +132,7 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
     if model.fits(shape).any():
         return None
     there = np.flatnonzero(model.there[: model.size])
-    closest = _Closest(len(there))
+    search = Search(len(there))
     able = model.static(shape).codes[there] == 0
     larger: set[Cause] = set()
     nodes: Counter[Cause] = Counter()
@@ -178,7 +142,7 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
     for table in (model.readiness, model.static(shape)):
         codes = table.codes[there]
         refused = refused & (codes == 0)
-        closest.count(table, codes)
+        search.count(table, codes)
         _count(table, codes, nodes, examples)
     for resource, amount in shape.asks:
         column = model.column(resource)
@@ -192,7 +156,7 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
         if number:
             cause = fit.resource_cause(resource, amount)
             nodes[cause] = number
-            closest.lack(cause, lacking, resource, amount, free)
+            search.lack(cause, resource, amount, lacking, free, whole)
             if not (whole[lacking] >= amount).any():
                 larger.add(cause)
             examples[cause] = int(np.argmax(lacking))
@@ -206,62 +170,24 @@ def judge(model: ClusterModel, shape: Shape) -> Judgement | None:
         told.append(_HELD[held > 1].format(number=held))
     total = len(model)
 
-    def counted(cause: Cause) -> CountedCause:
-        decided_by = _DECIDED_BY.get(cause.reason, NODES if cause in larger else PODS)
+    def counted(cause: Cause, too_small: bool) -> CountedCause:
+        decided_by = _DECIDED_BY.get(cause.reason, NODES if too_small else PODS)
         example = model.name(int(there[examples[cause]]))
         return CountedCause(cause, nodes[cause], example, decided_by)
 
-    place, missing, lacks = closest.found(able)
+    closest = search.found(shape, able)
+    name = model.name(int(there[closest.place]))
+    missing = tuple(counted(*known) for known in closest.missing[:_MAX_CAUSES])
     plural = "node" if total == 1 else "nodes"
     return Judgement(
         NO_NODE_FITS,
         f"0 of {total} {plural} can take it: {', '.join(told)}",
         total,
-        tuple(map(counted, ordered[:_MAX_CAUSES])),
+        tuple(counted(cause, cause in larger) for cause in ordered[:_MAX_CAUSES]),
         permanent=not able.any(),
-        nearest=Nearest(model.name(int(there[place])), tuple(map(counted, missing)), lacks),
+        nearest=Nearest(name, missing),
+        help=help_of(closest, name),
     )
-
-
-class _Closest:
-    """Which node comes closest: fewest causes, then the least share of what is asked for."""
-
-    def __init__(self, nodes: int) -> None:
-        self._causes = np.zeros(nodes, np.int64)
-        self._share = np.zeros(nodes)
-        self._tables: list[tuple[CauseTable, np.ndarray]] = []
-        self._lacks: list[tuple[Cause, np.ndarray, str, int, np.ndarray]] = []
-
-    def count(self, table: CauseTable, codes: np.ndarray) -> None:
-        """Count what a table says of each node."""
-        self._causes += np.fromiter(map(len, table.known), np.int64)[codes]
-        self._tables.append((table, codes))
-
-    def lack(
-        self, cause: Cause, lacking: np.ndarray, resource: str, amount: int, free: np.ndarray
-    ) -> None:
-        """Count those that have too little of a resource."""
-        self._causes += lacking
-        self._share += np.where(lacking, 1 - np.maximum(free, 0) / amount, 0)
-        self._lacks.append((cause, lacking, resource, amount, free))
-
-    def found(self, able: np.ndarray) -> tuple[int, list[Cause], tuple[str, ...]]:
-        """Give its place, its causes, and what it waits for of what is lacking.
-
-        A node that is `able` to take the pod when it is empty comes before one that is not.
-        """
-        place = int(np.lexsort((self._share, self._causes, ~able))[0])
-        missing = [cause for table, codes in self._tables for cause in table.known[codes[place]]]
-        lacks = []
-        for cause, lacking, resource, amount, free in self._lacks:
-            if lacking[place]:
-                missing.append(cause)
-                if resource == "pods":
-                    lacks.append("one of its pods is gone")
-                else:
-                    short, _ = _amounts(resource, amount - int(free[place]), 0)
-                    lacks.append(f"{short} more {resource} is free")
-        return place, missing, tuple(lacks)
 
 
 def _count(
@@ -282,22 +208,6 @@ def _phrase(cause: Cause, number: int, shape: Shape, most_free: dict[Cause, int]
         return phrase.format(number=number, rest=rest)
     for resource, amount in shape.asks:
         if fit.resource_cause(resource, amount) == cause:
-            asks, most = _amounts(resource, amount, most_free[cause])
+            asks, most = exactly(resource, amount), at_most(resource, most_free[cause])
             return phrase.format(number=number, resource=resource, asks=asks, most=most)
     raise ValueError(f"{cause} is of no resource that the shape asks for")
-
-
-def _amounts(resource: str, asked: int, free: int) -> tuple[str, str]:
-    if resource == "cpu":
-        return quantity.format_cpu(asked), quantity.format_cpu(free)
-    if resource == "memory":
-        return quantity.format_memory(asked), _readable(free)
-    return quantity.format_thousandths(asked), quantity.format_thousandths(free)
-
-
-def _readable(memory: int) -> str:
-    """Write bytes to a tenth of a unit, rounded down: what is free never looks like enough."""
-    power = max(0, (memory.bit_length() - 1) // 10)
-    whole, rest = divmod(memory * 10 >> 10 * power, 10)
-    unit = ("", "Ki", "Mi", "Gi", "Ti", "Pi")[power]
-    return f"{whole}.{rest}{unit}" if rest and power else f"{whole}{unit}"
