@@ -76,6 +76,40 @@ def test_c1_a_pod_that_fits_nowhere_is_explained_cause_by_cause(cluster: UserClu
     cluster.ok("delete", "pod", "--all")
 
 
+IMPATIENT = """\
+apiVersion: drumline.dev/v1
+kind: Pod
+metadata: {name: impatient}
+spec:
+  infeasibleAfter: 1s
+  containers:
+  - {name: main, command: ["true"], resources: {requests: {cpu: 10000}}}
+"""
+
+
+def test_c1_a_pod_that_does_not_want_to_wait_for_ever_ends_and_says_why(
+    cluster: UserCluster,
+) -> None:
+    cluster.ok("apply", "-f", "-", given=IMPATIENT)
+    until(lambda: "verdict" in pod_of(cluster, "impatient"))
+    waited = cluster.run("wait", "pod", "impatient", "--for", "assigned", "--timeout", "30s")
+    assert waited.code == 1
+    assert "INFEASIBLE: on no node 1s after its creation: 0 of " in waited.err
+    row = cluster.ok("get", "pods", "-o", "wide").splitlines()[1]
+    assert "Terminated (INFEASIBLE)" in row
+    assert "what would have helped: a change of the pod, or other nodes" in row
+    explained = json.loads(cluster.ok("explain", "pod/impatient", "-o", "json"))
+    assert (explained["phase"], explained["reason"]) == ("Terminated", "INFEASIBLE")
+    assert "has ended, INFEASIBLE (on no node" in explained["sentences"][0]
+    written = cluster.ok("get", "pod", "impatient", "-o", "yaml")
+    assert "infeasibleAfter: 1s" in written
+    assert "unchanged (it has ended" in cluster.ok("apply", "-f", "-", given=written)
+    cluster.ok("delete", "pod", "impatient")
+    missing = cluster.run("explain", "impatient")
+    assert missing.code == 3
+    assert 'there is no pod "impatient" in namespace "default"' in missing.err
+
+
 def test_run_follows_its_pod_and_ends_as_it_does(cluster: UserCluster) -> None:
     good = cluster.run("run", "good", "--follow", "--rm", "--env", "A=b c", "--",
                        "sh", "-c", 'echo "A is $A"')  # fmt: skip

@@ -1,7 +1,7 @@
 """Writes objects of the API as `drumline.cli.manifest` reads them, for ``-o yaml`` and ``json``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drumline.api.v1.resources_pb2 import Resources
@@ -18,17 +18,28 @@ def to_document(message: Message) -> dict[str, Any]:
 
 def as_yaml(messages: Sequence[Message]) -> str:
     """Write objects as YAML, one document each."""
+    return _yaml(list(map(to_document, messages)))
+
+
+def _yaml(documents: Sequence[Any]) -> str:
     import yaml
 
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return yaml.dump_all(
-        map(to_document, messages),
+        documents,
         Dumper=dumper,
         sort_keys=False,
         allow_unicode=True,
         width=1000,
-        explicit_start=len(messages) > 1,
+        explicit_start=len(documents) > 1,
     )
+
+
+def document_as(form: str, document: Mapping[str, Any]) -> str:
+    """Write a document as "yaml" or "json"."""
+    if form == "yaml":
+        return _yaml([document])
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_json(messages: Sequence[Message], *, single: bool) -> str:

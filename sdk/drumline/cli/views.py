@@ -21,6 +21,7 @@ from drumline.cli import output
 from drumline.cli.forms import quantities
 from drumline.model import resources
 from drumline.model.quantity import format_thousandths
+from google.protobuf.timestamp_pb2 import Timestamp
 
 PHASES: Mapping[str, Phase.ValueType] = {
     "pending": PHASE_PENDING,
@@ -29,7 +30,7 @@ PHASES: Mapping[str, Phase.ValueType] = {
 }
 
 POD_HEADINGS = ("NAME", "STATUS", "NODE", "AGE")
-POD_WIDE_HEADINGS = (*POD_HEADINGS, "CPU", "MEMORY", "ATTEMPT", "CONTAINERS", "EXIT", "UID")
+POD_WIDE_HEADINGS = (*POD_HEADINGS, "CPU", "MEMORY", "ATTEMPT", "CONTAINERS", "EXIT", "UID", "WHY")
 NODE_HEADINGS = ("NAME", "STATUS", "RUNTIME", "PODS", "CPU", "MEMORY", "AGE")
 NODE_WIDE_HEADINGS = (*NODE_HEADINGS, "ADDRESS", "VERSION", "PLATFORM", "TAINTS")
 NAMESPACE_HEADINGS = ("NAME", "PODS", "ACTIVE", "CPU", "MEMORY", "AGE")
@@ -74,8 +75,33 @@ def pod_row(pod: Pod, now: datetime.datetime, *, wide: bool) -> list[str]:
             str(len(pod.spec.containers)),
             ",".join(exit_words(c) for c in pod.status.containers if ended(c)) or "-",
             meta.uid,
+            why(pod) or "-",
         ]
     return cells
+
+
+def is_judged(pod: Pod) -> bool:
+    """Whether a scheduler says why the pod is on no node."""
+    placed = pod.HasField("assignment") and not pod.assignment.released
+    return pod.HasField("verdict") and pod.status.phase == PHASE_PENDING and not placed
+
+
+def why(pod: Pod) -> str:
+    """Say in a sentence why a pod does not run; empty when it does."""
+    if is_judged(pod):
+        return pod.verdict.message
+    return "" if pod.status.phase == PHASE_RUNNING else pod.status.message
+
+
+def patience(pod: Pod) -> str:
+    """Say when a pod ends that no node takes: 30s after its creation, with the time."""
+    after, created = pod.spec.infeasible_after, pod.metadata.create_time
+    text = f"{after.ToJsonString()} after its creation"
+    if not created.seconds:
+        return text
+    at = Timestamp()
+    at.FromNanoseconds(created.ToNanoseconds() + after.ToNanoseconds())
+    return f"{text}, at {output.moment(at)}"
 
 
 def ended(container: ContainerStatus) -> bool:

@@ -1,12 +1,14 @@
 """What tables and descriptions show."""
 
 import datetime
+import json
 
 import pytest
+import yaml
 from drumline.api.v1.pod_pb2 import PHASE_PENDING, PHASE_RUNNING, PHASE_TERMINATED, Phase, Pod
-from drumline.cli import output, views
+from drumline.cli import output, render, views
 from drumline.cli.commands.describe import describe_pod
-from drumline.cli.commands.explain import explain_pod
+from drumline.cli.commands.explain import explain_pod, explanation
 from google.protobuf.timestamp_pb2 import Timestamp
 
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -153,7 +155,74 @@ def test_c1_an_explanation_names_what_is_waited_for_who_decides_and_what_would_h
     assert "is placed on n1 and is not running yet, UNSCHEDULED: kubelet:n1 decides" in (
         explain_pod(made)
     )
+    made.metadata.delete_time.FromSeconds(5)
+    assert explain_pod(made) == "pod/web is being deleted: kubelet:n1 is to end it.\n"
     made.status.phase = PHASE_RUNNING
+    made.status.waiting_on = ""
+    assert explain_pod(made) == "pod/web is being deleted: kubelet:n1 is to end it.\n"
+    made.metadata.ClearField("delete_time")
     assert explain_pod(made) == "pod/web runs on n1; it waits for nothing.\n"
     made.status.phase, made.status.reason = PHASE_TERMINATED, "FAILED"
-    assert explain_pod(made) == "pod/web has ended, FAILED, and will not run again.\n"
+    assert explain_pod(made) == (
+        "pod/web has ended, FAILED; it waits for nothing.\n"
+        "To run it again, delete it and create it anew.\n"
+    )
+
+
+def impatient() -> Pod:
+    made = pod(PHASE_PENDING, "UNSCHEDULED")
+    made.spec.infeasible_after.seconds = 90
+    made.metadata.create_time.FromDatetime(NOW)
+    made.verdict.reason, made.verdict.message = "NO_NODE_FITS", "0 of 3 nodes can take it"
+    made.verdict.nearest.node = "a"
+    made.verdict.nearest.missing.add(reason="NODE_CORDONED", message="the node is cordoned")
+    made.verdict.nearest.missing.add(reason="INSUFFICIENT_CPU", message="less than 8 cpu is free")
+    made.verdict.causes.add(reason="NODE_CORDONED", nodes=3, example_node="a", decided_by="admin")
+    return made
+
+
+def test_c1_a_pod_that_ends_when_nothing_takes_it_says_when() -> None:
+    made = impatient()
+    assert explain_pod(made).endswith(
+        "If none takes it, it ends as INFEASIBLE 90s after its creation,"
+        " at 2026-01-01 12:01:30 UTC.\n"
+    )
+    text = describe_pod(made, NOW)
+    assert "90s after its creation, at 2026-01-01 12:01:30 UTC\n" in text
+    assert "  a comes closest: the node is cordoned; less than 8 cpu is free.\n" in text
+    made.status.phase, made.status.reason = PHASE_TERMINATED, "INFEASIBLE"
+    made.status.waiting_on, made.status.message = "", "on no node 90s after its creation: x"
+    made.ClearField("verdict")
+    assert explain_pod(made).startswith(
+        "pod/web has ended, INFEASIBLE (on no node 90s after its creation: x); it waits for nothing"
+    )
+    assert "Why:                 on no node 90s after its creation: x\n" in describe_pod(made, NOW)
+    assert views.pod_row(made, NOW, wide=True)[1] == "Terminated (INFEASIBLE)"
+
+
+def test_c1_a_wide_table_says_in_a_sentence_why_a_pod_does_not_run() -> None:
+    made = impatient()
+    assert views.pod_row(made, NOW, wide=True)[-1] == "0 of 3 nodes can take it"
+    made.ClearField("verdict")
+    assert views.pod_row(made, NOW, wide=True)[-1] == "-"
+    made.status.message = "the node is starting it"
+    assert views.pod_row(made, NOW, wide=True)[-1] == "the node is starting it"
+    made.status.phase = PHASE_RUNNING
+    assert views.pod_row(made, NOW, wide=True)[-1] == "-"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_c1_an_explanation_has_a_form_for_programs(form: str) -> None:
+    text = render.document_as(form, explanation(impatient()))
+    document = json.loads(text) if form == "json" else yaml.safe_load(text)
+    assert {key: document[key] for key in ("pod", "namespace", "phase", "reason", "waitingOn")} == {
+        "pod": "web", "namespace": "default", "phase": "Pending", "reason": "UNSCHEDULED",
+        "waitingOn": "scheduler:default",
+    }  # fmt: skip
+    assert document["sentences"][0] == "pod/web waits to be placed: 0 of 3 nodes can take it."
+    assert document["verdict"]["causes"][0]["decidedBy"] == "admin"
+    assert [cause["reason"] for cause in document["verdict"]["nearest"]["missing"]] == [
+        "NODE_CORDONED", "INSUFFICIENT_CPU",
+    ]  # fmt: skip
+    running = pod(PHASE_RUNNING, "STARTED")
+    assert "verdict" not in explanation(running)

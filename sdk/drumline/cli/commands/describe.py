@@ -57,7 +57,6 @@ def describe(
 
 def describe_pod(pod: Pod, now: datetime.datetime) -> str:
     """Describe a pod."""
-    from drumline.api.v1.pod_pb2 import PHASE_PENDING
     from drumline.cli import views
     from drumline.model import resources
 
@@ -65,7 +64,8 @@ def describe_pod(pod: Pod, now: datetime.datetime) -> str:
     placed = f"{assignment.node}, attempt {assignment.attempt}, by {assignment.scheduler}"
     asked = resources.to_proto(resources.pod_request(pod.spec))
     asked.pods = 0
-    is_judged = pod.HasField("verdict") and status.phase == PHASE_PENDING
+    is_impatient = pod.spec.HasField("infeasible_after")
+    is_judged = views.is_judged(pod)
     text = output.facts(
         [
             ("Name", meta.name),
@@ -83,6 +83,7 @@ def describe_pod(pod: Pod, now: datetime.datetime) -> str:
             ("Needs labels", views.pairs(pod.spec.node_selector)),
             ("Tolerates", ", ".join(_toleration(t) for t in pod.spec.tolerations)),
             ("Scheduler", pod.spec.scheduler_name),
+            ("Ends if on no node", views.patience(pod) if is_impatient else ""),
             ("Grace period", f"{pod.spec.termination_grace_period_seconds}s"),
             ("Started", _since(status.start_time, now)),
             ("Ended", _since(status.finish_time, now)),
@@ -93,6 +94,10 @@ def describe_pod(pod: Pod, now: datetime.datetime) -> str:
         nodes = output.count(pod.verdict.nodes, "node")
         text += f"\nWhy it is on no node ({nodes} looked at {judged} ago):\n"
         text += views.causes_table(pod, "  ")
+        nearest = pod.verdict.nearest
+        if nearest.missing:
+            missing = "; ".join(cause.message or cause.reason for cause in nearest.missing)
+            text += f"  {nearest.node} comes closest: {missing}.\n"
         if pod.verdict.help:
             text += f"  What would help: {pod.verdict.help}.\n"
         text += "  It is tried again when something changes that could help.\n"
