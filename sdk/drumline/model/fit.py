@@ -69,6 +69,10 @@ class Cause(NamedTuple):
     """The same in a few words, with the label, taint or resource."""
 
 
+CLOSED: Final = Cause(NODE_NOT_READY, "the node accepts no pods at present")
+"""Of a node whose load says that it takes none, before the reason is heard."""
+
+
 def pod_on_node(pod: PodSpec, node: Node, free: Amounts) -> list[Cause]:
     """Judge everything; `free` is what the node's pods may have and do not use.
 

@@ -19,8 +19,9 @@ from drumline.process.backoff import Backoff
 from drumline.process.channels import Endpoints
 from drumline.process.tls import TlsFiles
 from drumline.process.version import VERSION
+from drumline.schedulers.answers import SESSION_ENDED
 from drumline.schedulers.connection import Synced, stay_subscribed
-from drumline.schedulers.session import SESSION_ENDED, Session
+from drumline.schedulers.session import Session
 from drumline.schedulers.settings import SchedulerSettings
 from drumline.schedulers.state import State
 from drumline.schedulers.view import Assign, ClusterView, Decision, PendingPod, Wait

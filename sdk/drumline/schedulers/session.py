@@ -10,8 +10,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import grpc
-from drumline.model.errors import DrumlineError, from_rpc_error
+from drumline.model.errors import from_rpc_error
 from drumline.process import clock, logs
+from drumline.schedulers.answers import SESSION_ENDED
 from drumline.scheduling.v1.scheduler_service_pb2 import (
     EndSessionRequest,
     RenewSessionRequest,
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from drumline.scheduling.v1.scheduler_service_pb2_grpc import SchedulerServiceAsyncStub
 
 _log = logs.get(__name__)
-
-SESSION_ENDED = "SESSION_ENDED"
 
 _RENEWALS = 3
 _LEAST_PAUSE_SECONDS = 0.05
@@ -99,5 +98,5 @@ class Session:
         self.id = ""
         self._held.clear()
         # Without an answer it runs out by itself.
-        with contextlib.suppress(grpc.RpcError, DrumlineError):
+        with contextlib.suppress(grpc.RpcError):
             await stub.EndSession(request, timeout=_END_SECONDS)

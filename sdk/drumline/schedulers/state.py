@@ -11,12 +11,9 @@ from drumline.api.v1.node_pb2 import Node, NodeLoad
 from drumline.api.v1.pod_pb2 import Pod
 from drumline.model import resources
 from drumline.model.errors import from_status
-from drumline.schedulers.session import SESSION_ENDED
+from drumline.schedulers.answers import NOT_TO_PLACE, SESSION_ENDED
 from drumline.schedulers.view import Assign, ClusterView, NodeView, PendingPod, Wait
 from drumline.scheduling.v1.scheduler_service_pb2 import AssignmentResult, SubscribeResponse
-
-# The pod needs no node any more, or none from here.
-_GONE = {"POD_NOT_FOUND", "POD_BEING_DELETED", "POD_ENDED", "ALREADY_ASSIGNED", "WRONG_SCHEDULER"}
 
 _FIRST_REST_SECONDS = 0.1
 _LONGEST_REST_SECONDS = 5.0
@@ -182,7 +179,7 @@ class State:
         del self._decided[uid]
         reason = from_status(result.status).reason
         waits = self._pods.get(uid)
-        if reason in _GONE:
+        if reason in NOT_TO_PLACE:
             self._pods.pop(uid, None)
         elif reason != SESSION_ENDED and waits is not None:
             waits.rest = min(max(2 * waits.rest, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)

@@ -57,7 +57,7 @@ class NodeView:
         """Give what keeps the pod off the node, by the rules that the apiserver and all share."""
         causes = fit.pod_on_node(pod.pod.spec, self.node, self.free)
         if not causes and not self.schedulable:
-            return [Cause(fit.NODE_NOT_READY, "the node accepts no pods at present")]
+            return [fit.CLOSED]
         return causes
 
 

@@ -17,13 +17,9 @@ from drumline.scheduler.model import Assumption, ClusterModel
 from drumline.scheduler.placement import Scoring
 from drumline.scheduler.queue import Entry, Line, PodQueue, State
 from drumline.scheduler.verdicts import Judgement
-from drumline.schedulers.session import SESSION_ENDED
+from drumline.schedulers.answers import NOT_TO_PLACE, SESSION_ENDED
 from drumline.scheduling.v1.scheduler_service_pb2 import AssignmentResult, SubscribeResponse
 
-# The pod needs no node any more, or none from here.
-_FORGET = {
-    "POD_NOT_FOUND", "POD_BEING_DELETED", "POD_ENDED", "ALREADY_ASSIGNED", "WRONG_SCHEDULER",
-}  # fmt: skip
 # Another node may take it.
 _ELSEWHERE = {"NODE_NOT_FOUND", "NODE_NOT_SCHEDULABLE", "DOES_NOT_FIT"}
 # The outcome is not known, or may be another next time: the same is proposed again.
@@ -197,7 +193,7 @@ class Core:
                 continue
             reason = from_status(result.status).reason
             reasons[reason] += 1
-            if reason in _FORGET:
+            if reason in NOT_TO_PLACE:
                 self.model.cancel(proposal.assumption)
                 self.queue.forget(proposal.entry)
             elif reason == SESSION_ENDED:

@@ -19,7 +19,6 @@ import numpy as np
 from drumline.api.v1.node_pb2 import Node, NodeLoad
 from drumline.api.v1.pod_pb2 import PodSpec
 from drumline.model import fit, resources
-from drumline.model.fit import Cause
 from drumline.model.resources import Amounts
 from drumline.scheduler.rules import CauseTable, NodeKinds
 from drumline.scheduler.shapes import Shape
@@ -33,9 +32,6 @@ _BASE = {"cpu": 0, "memory": 1, "pods": 2}
 _FIRST_CAPACITY = 64
 # Judgements by static shape that are kept; the one used longest ago goes first.
 _KEPT_JUDGEMENTS = 512
-
-# A load may close a node before the reason is heard, or not be there yet.
-_CLOSED = Cause(fit.NODE_NOT_READY, "the node accepts no pods at present")
 
 
 @dataclass(slots=True, eq=False)
@@ -242,7 +238,7 @@ class ClusterModel:
     def _judge_readiness(self, row: NodeRow) -> None:
         causes = fit.readiness_causes(self._nodes[row.index])
         if not causes and not row.schedulable:
-            causes = [_CLOSED]
+            causes = [fit.CLOSED]
         self.readiness.set(row.index, causes)
         self._judge_open(row)
         self.version += 1

@@ -14,7 +14,8 @@ from drumline.process import clock, logs
 from drumline.process.backoff import Backoff
 from drumline.scheduler.core import Core, Proposal
 from drumline.scheduler.placement import Scoring
-from drumline.schedulers.session import SESSION_ENDED, Session
+from drumline.schedulers.answers import SESSION_ENDED
+from drumline.schedulers.session import Session
 from drumline.scheduling.v1.scheduler_service_pb2 import (
     PodVerdict,
     PostAssignmentsRequest,
