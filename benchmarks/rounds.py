@@ -18,8 +18,6 @@ from benchmarks.report import percentile
 _GIB = 1 << 30
 _ZONES = ("a", "b", "c", "d")
 _NEWCOMERS = 100
-# Changes of a node's load between one newcomer and the next.
-_CHANGES = 1
 
 
 async def measure(nodes: int, pods: int, parked: int) -> dict[str, Any]:
@@ -57,12 +55,11 @@ def _newcomers(core: Core, parked: int, dice: random.Random) -> dict[str, float]
         core.review()
         core.take_verdicts(1000)
         message = _told(pods=[_pod(f"new-{number}", 10, 1)])
-        for _ in range(_CHANGES):
-            row = core.model.row(f"node-{dice.randrange(len(core.model))}")
-            assert row is not None
-            load = _load(dice)
-            load.generation = row.generation + 1
-            message.loads.append(NodeLoadChange(node=row.name, load=load))
+        row = core.model.row(f"node-{dice.randrange(len(core.model))}")
+        assert row is not None
+        load = _load(dice)
+        load.generation = row.generation + 1
+        message.loads.append(NodeLoadChange(node=row.name, load=load))
         began = time.perf_counter()
         core.apply(message)
         if not core.has_work:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drumline.api.v1 import cluster_service_pb2
 from drumline.api.v1 import pod_service_pb2 as pods_pb2
 from drumline.model.errors import FailedPreconditionError, PermissionDeniedError
 from drumline.scheduling.v1 import scheduler_service_pb2 as pb
@@ -18,6 +19,7 @@ from tests.support.calls import (
     create,
     following,
     get,
+    get_node,
     reasons,
     ref,
     refusal,
@@ -221,3 +223,18 @@ async def test_a_pod_that_has_changed_since_it_was_looked_at_is_not_placed(api: 
     assert reasons(await post(api, own, proposal)) == [""]
     proposal.resource_version = "nonsense"
     assert reasons(await post(api, own, proposal)) == ["INVALID"]
+
+
+async def test_the_largest_group_is_as_large_as_is_told(api: Api) -> None:
+    version = await api.cluster.GetVersion(cluster_service_pb2.GetVersionRequest())
+    most = version.largest_atomic_assignment
+    await api.register_ready("sim-1", cpu=10_000_000, pods=most)
+    made = await create(api, *(pod(f"g-{n}") for n in range(most + 1)))
+    own = await api.session()
+
+    def group(members: int) -> list[pb.ProposedAssignment]:
+        return [pb.ProposedAssignment(pod=ref(p), node="sim-1", group="g") for p in made[:members]]
+
+    assert set(reasons(await post(api, own, *group(most + 1)))) == {"GROUP_TOO_LARGE"}
+    assert set(reasons(await post(api, own, *group(most)))) == {""}
+    assert (await get_node(api, "sim-1")).load.promised.pods == most

@@ -410,3 +410,19 @@ def test_what_a_deposed_scheduler_proposed_is_taken_back() -> None:
     core.decide_in("next")
     # The room is free again, and the pod that came first is first again.
     assert [proposal.entry.name for proposal in core.next_batch(10)] == ["a"]
+
+
+def test_a_pod_that_joins_later_is_told_what_would_help_now() -> None:
+    full = load(cpu=4000, promised=amounts(cpu=3000))
+    core = synced(told(nodes=[node("n1", full), node("n2", full)], pods=[pod("a", cpu=2000)]))
+    assert not core.next_batch(10)
+    ((_, first_told),) = core.take_verdicts(10)
+    assert "n1 could take it as soon as 1 more cpu is free" in first_told.help
+    # The sentence stays the same, as no node has more free than before; the closest differs.
+    core.apply(told(loads={"n1": load(2, cpu=4000, promised=amounts(cpu=3500))}))
+    core.review()
+    assert not core.has_untold
+    core.apply(told(pods=[pod("b", cpu=2000)]))
+    ((entry, then_told),) = core.take_verdicts(10)
+    assert entry.name == "b"
+    assert "n2 could take it as soon as 1 more cpu is free" in then_told.help

@@ -274,8 +274,9 @@ class Core:
         if judgement is None:
             self.queue.open([line.shape])
             return
-        if judgement != line.judgement:
-            line.judgement = judgement
+        # The newest also when it is equal: what comes closest may differ, and is told with
+        # the verdict of a pod that comes later.
+        line.judgement = judgement
         for entry in line.entries():
             self._tell(entry)
 

@@ -133,7 +133,7 @@ def assign(
 
 
 def _pod_of(view: View, key: str, uid: str, author: Author) -> records_pb2.PodRecord:
-    """Read a pod that its author may place; raise why he may not."""
+    """Read a pod that `author` may place; raise why it may not be."""
     leader = view.get(LEADERS, author.scheduler_name)
     if leader is None or leader.session_id != author.session_id:
         raise session_ended(author.scheduler_name)

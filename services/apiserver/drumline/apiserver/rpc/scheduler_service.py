@@ -102,11 +102,6 @@ class SchedulerService:
             while True:
                 await wake.wait()
                 wake.clear()
-                # What is told of the session first, is told with what came before it.
-                session = self._sessions.seen_by(candidate)
-                if session != told:
-                    told = session
-                    yield wire.message_field(_SESSION, session.SerializeToString())
                 # Nodes first: a pod may wait for just these.
                 parts = [
                     *self._nodes(nodes.drain(len(nodes))),
@@ -114,6 +109,11 @@ class SchedulerService:
                 ]
                 for message in watches.batches(parts):
                     yield message
+                # After what has changed: who begins knows all that there is.
+                session = self._sessions.seen_by(candidate)
+                if session != told:
+                    told = session
+                    yield wire.message_field(_SESSION, session.SerializeToString())
         finally:
             waking.close()
             cache.pods.detach(pods, route)

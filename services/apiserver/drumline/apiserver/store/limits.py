@@ -17,8 +17,9 @@ _log = logs.get(__name__)
 _OPERATIONS = (20_000, 8_000, 2_000, 500, 128)
 _BYTES = (4 << 20, 3 << 19)
 
-# An assignment compares pod, assignment and load and puts two records; room is
-# left for the node's own.
+# An assignment compares pod, assignment, status and load, and puts two records; those of
+# a group compare the leader together. etcd counts the larger of the two kinds, so that
+# three times two leaves room.
 _COMPARES_AN_ASSIGNMENT = 3
 
 
